@@ -262,13 +262,15 @@ static void learning_add_line(study_curves* c, const study_entry* of, const stud
 }
 
 static bool figure_add_learning(ns_study* s, const study_figure* of) {
+    // The first fit determines the panels; all fits are drawn into each of them.
     static const char* const lines[] = {"%s", "%s, best seed", "%s, worst seed"};
     uint32_t points = 0, npanel = learning_count(of->fits[0]);
+    // Three points per training-set size: median, best and worst seed.
     for (uint32_t k = 0; k < of->nfit; k++) points += 3 * of->fits[k]->ncount;
     study_curves c;
     if (!curves_make(&c, "learning", of->title, points, npanel, 3 * of->nfit, s)) return false;
 
-    // A panel for each error.
+    // One panel per metric, on a logarithmic axis.
     const char** names = nsi_figures_zeros(&s->charts, npanel, sizeof *names);
     bool done = names != NULL;
     for (uint32_t k = 0; k < npanel && done; k++) {
@@ -277,7 +279,7 @@ static bool figure_add_learning(ns_study* s, const study_figure* of) {
         done = names[k] != NULL;
     }
 
-    // Three lines for each fit.
+    // Three lines per fit, in one line style.
     for (uint32_t k = 0; k < of->nfit && done; k++) {
         const study_entry* x = of->fits[k];
         for (uint32_t line = 0; line < 3 && done; line++) {
@@ -287,9 +289,10 @@ static bool figure_add_learning(ns_study* s, const study_figure* of) {
             learning_add_line(&c, of->fits[0], x, 3 * k + line, line);
         }
     }
+
     if (!done) return nsi_study_fail_nomem(s);
 
-    // Both axes are logarithmic, with a mark for each number of trajectories.
+    // Training-set sizes are few and spread over decades: logarithmic, with a marker each.
     done = curves_finish(&c, (ns_axis){.label = "training trajectories", .log = true},
                          npanel > 1 ? names : NULL);
     c.chart->as.lines.points = true;
@@ -350,22 +353,26 @@ static bool prediction_add_curves(study_fits* f, const study_figure* of, const n
 
 static bool figure_add_prediction(study_fits* f, const study_figure* of) {
     ns_study* s = f->study;
+    // Predictions of each fit, read from its folder.
     ns_table tables[STUDY_MAX_SHOWN];
     const char* paths[STUDY_MAX_SHOWN];
+    // Lines besides those of the fits: the recording and, on request, the initial model.
     uint32_t points = 0, own = of->before ? 2 : 1;
     bool done = true;
     memset(tables, 0, sizeof tables);
 
-    // The first table gives what was recorded and the start, too.
+    // The first table also provides the recording and the initial model.
     for (uint32_t k = 0; k < of->nfit && done; k++) {
         done = nsi_study_read_predictions(f, of->fits[k], &paths[k], &tables[k]);
         points += (k == 0 ? 3 : 1) * tables[k].nrow;
     }
 
-    // A panel for each channel.
+    // One panel per channel.
     study_curves c;
     done = done &&
            curves_make(&c, "prediction", of->title, points, of->channels.count, own + of->nfit, s);
+
+    // The time axis may be replaced by another channel (a phase plot).
     done = done && prediction_add_curves(f, of, tables, paths, &c);
     for (uint32_t k = 0; k < of->channels.count && done; k++) {
         c.panels[k].y = (ns_axis){.label = of->channels.data[k]};
@@ -373,7 +380,7 @@ static bool figure_add_prediction(study_fits* f, const study_figure* of) {
     done = done && curves_finish(&c, (ns_axis){.label = of->against ? of->against : "time, s"},
                                  of->channels.data);
 
-    // A line across.
+    // Optional vertical line with a label.
     ns_line_mark* mark =
         done && of->mark.label ? nsi_figures_zeros(&s->charts, 1, sizeof *mark) : NULL;
     if (mark) {
@@ -381,6 +388,8 @@ static bool figure_add_prediction(study_fits* f, const study_figure* of) {
         c.chart->as.lines.marks = mark;
         c.chart->as.lines.nmark = 1;
     }
+
+    // The chart has its own copy of the numbers.
     for (uint32_t k = 0; k < of->nfit; k++) ns_table_free(&tables[k]);
     return done;
 }
@@ -400,12 +409,13 @@ static bool bars_has_measure(const study_figure* of) {
 // A measure of each fit, on what it was trained on and on what it has not seen.
 static bool figure_add_bars(ns_study* s, const study_figure* of) {
     nsi_figures* charts = &s->charts;
+    // A metric that no fit has is most likely misspelt.
     if (!bars_has_measure(of)) {
         return nsi_study_fail(s, NS_ERR_PARSE, "a figure of bars asks for %s, which no fit has",
                               of->measure);
     }
 
-    // Memory for bars, labels and numbers.
+    // Labels, bars and numbers belong to the chart and live as long as the study.
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_BARS, "bars", of->title);
     const char** labels = nsi_figures_zeros(charts, of->nfit, sizeof *labels);
     ns_bar* bars = nsi_figures_zeros(charts, 2 * (size_t)of->nfit, sizeof *bars);
@@ -413,24 +423,28 @@ static bool figure_add_bars(ns_study* s, const study_figure* of) {
     ns_figure_column* columns = chart ? nsi_figure_table(charts, chart, 3, of->nfit) : NULL;
     bool done = labels && bars && numbers && columns;
 
-    // Two bars for each fit.
+    // Two bars per fit: training data, then held-out data.
     for (uint32_t k = 0; k < 2 * of->nfit && done; k++) {
         const study_entry* x = of->fits[k / 2];
         ns_data_role role = k % 2 == 0 ? NS_ROLE_TRAIN : NS_ROLE_TEST;
+        // A fit without this metric has an empty bar.
         double value = nsi_study_measure(x, role, of->measure);
         const char* text =
             isnan(value) ? "" : nsi_figures_text(charts, "%s", nsi_format(value, 3).text);
         labels[k / 2] = x->label;
+        // The table has one column per data set, the bars one group per fit.
         numbers[k % 2 * of->nfit + k / 2] = value;
         bars[k] = (ns_bar){value, of->mark.label ? of->mark.x : NAN, text};
         done = text != NULL;
     }
     if (!done) return nsi_study_fail_nomem(s);
 
-    // The same numbers as a table.
+    // The same numbers as a table, for the JSON and text reports.
     columns[0] = (ns_figure_column){.name = "model", .texts = labels};
     columns[1] = (ns_figure_column){.name = "trained on", .numbers = numbers};
     columns[2] = (ns_figure_column){.name = "unseen", .numbers = numbers + of->nfit};
+
+    // Optional mark: a reference value to compare all bars with.
     chart->as.bars =
         (ns_bar_chart){labels, bars, of->nfit, 2, {"trained on", "unseen"}, of->mark.label};
     return true;

@@ -157,33 +157,42 @@ static ns_status fits_check_entry(nsi_schema_reader* r, const nsi_yaml_node* map
     study_fits* f = r->context;
     study_entry* x = out;
     bool smoke = f->study->options.smoke;
+    // Name and group come first: other fits refer to them.
     ns_status status = fits_check_name(r, map, x->name);
     if (status == NS_OK) status = fits_read_group(r, map, &x->group);
     if (status != NS_OK) return status;
+    // Reports show the label.
     if (!x->label) x->label = x->name;
     x->node = map;
 
-    // A smoke run has one seed and the first number of trajectories.
+    // A smoke run has one seed and the smallest training set only.
     static const uint32_t all = 0;
     x->counts = x->trajectories.count > 0 ? x->trajectories.data : &all;
     x->ncount = x->trajectories.count == 0 || smoke ? 1 : x->trajectories.count;
+    // Later checks use the number of seeds of the full run.
     x->max_seeds = x->seeds;
     if (smoke) x->seeds = 1;
+    // Without `from`, the fit starts from the model.
     if (!nsi_yaml_find(map, "from")) x->from = NSI_NONE;
 
-    // Folds must not have seen what they leave out.
+    // Cross-validation: the fit that it starts from must not have seen the held-out fold.
     if (x->folds > 0 && x->from != NSI_NONE && f->entries[x->from].folds != x->folds) {
         return nsi_yaml_fail(r->yaml, map, r->error,
                              "the fit that it starts `from` has seen what folds leave out: give"
                              " that one as many `folds`");
     }
+
+    // Folds, seeds and training-set sizes are alternative ways to repeat a fit.
     if (x->folds > 0 && (x->counts[0] > 0 || x->max_seeds > 1)) {
         return nsi_yaml_fail(r->yaml, map, r->error,
                              "`folds` does not go with `seeds` or `trajectories`");
     }
+
+    // Bound the number of runs before memory is allocated for them.
     if ((size_t)x->ncount * x->seeds > STUDY_MAX_RUNS) {
         return nsi_yaml_fail(r->yaml, map, r->error, "too many runs");
     }
+    // Runs are all combinations of sizes and seeds, or the folds.
     x->nrun = x->ncount * x->seeds + (smoke && x->folds > 0 ? 1 : x->folds);
     f->nentry++; // from now on others find it
     return NS_OK;
@@ -378,31 +387,36 @@ static uint32_t fits_find_named(study_fits* f, const nsi_yaml_node* node) {
 }
 
 static bool fits_read(ns_study* s) {
+    // The study owns its fits, and frees them after a failure, too.
     study_fits* f = nsi_study_zeros(s, sizeof *f);
     const nsi_yaml_node* root = s->yaml.root;
     if (!f) return false;
     f->study = s;
     s->fits = f;
 
-    // Lists of the file, in the order in which they refer to each other.
+    // Read the lists in the order in which they refer to each other.
     nsi_study_read(s, &nsi_study_fits_schema, root, f, f);
     fits_read_groups(f, root);
     fits_read_entries(f, root);
+    // References are published results, shown next to those of the fits.
     nsi_study_read_list(s, &nsi_study_reference_schema, nsi_yaml_find(root, "references"), f,
                         sizeof *f->references, &f->references, &f->nreference);
 
-    // Names of fits.
+    // Resolve names of fits, now that all of them are known.
     f->headline = fits_find_named(f, nsi_yaml_find(root, "headline"));
     f->analytic = fits_find_named(f, nsi_yaml_find(root, "analytic_baseline"));
+    // Each group may have its own baseline.
     for (uint32_t k = 0; k < f->ngroup && s->status == NS_OK; k++) {
         f->groups[k].baseline = fits_find_named(f, f->groups[k].baseline_node);
     }
     if (s->status != NS_OK) return false;
 
-    // What needs all of them.
+    // Select the fits to run, then check everything that depends on the selection.
     fits_choose(f, root);
     nsi_study_check_figures(f);
+    // Simulated data sets and figures refer to fits by name, too.
     if (s->status != NS_OK || !nsi_study_check_simulate(f)) return false;
+    // Fit files are validated before the first fit runs.
     for (uint32_t k = 0; k < f->nentry; k++) fits_check_spec(f, &f->entries[k]);
     return s->status == NS_OK;
 }

@@ -41,14 +41,17 @@ typedef struct study_recorder {
 static bool record_prepare(study_grid* g, study_recorder* r) {
     ns_study* s = g->study;
     ns_system_options options = ns_default_system_options();
+    // Load the true model, with the options of its own file.
     const char* path = nsi_study_path(s, s->folder, g->model);
     if (!nsi_study_load_model(s, path, NULL, &r->hybrid)) return false;
     ns_hybrid_apply(r->hybrid, &options);
     options.blueprint = ns_hybrid_blueprint(r->hybrid);
+
+    // The grid may override time step and integrator.
     options.timestep = g->timestep;
     if (g->integrator >= 0) options.integrator = g->integrator;
 
-    // Poses must be those of this model.
+    // Compile the system.
     const ns_model* model = ns_hybrid_model(r->hybrid);
     if (!nsi_study_take(s, ns_system_create(model, &options, &r->system, &s->error))) return false;
 
@@ -58,13 +61,16 @@ static bool record_prepare(study_grid* g, study_recorder* r) {
                               ns_model_get_sizes(model).nq, g->nq);
     }
 
-    // Memory for one motion and a row of its table.
+    // Allocate memory for one trajectory and one row of its table.
     ns_workspace_size size = {.batch = 1, .steps = g->steps, .threads = 1};
     r->nx = ns_system_get_sizes(r->system).nx;
+    // Everything belongs to the study: failures need no clean-up here.
     r->x0 = nsi_study_zeros(s, r->nx * sizeof *r->x0);
     r->states = nsi_study_zeros(s, ((size_t)g->steps + 1) * r->nx * sizeof *r->states);
     r->names = nsi_study_zeros(s, ((size_t)r->nx + 1) * sizeof *r->names);
     r->line = nsi_study_zeros(s, ((size_t)r->nx + 1) * sizeof *r->line);
+
+    // The workspace comes last, and only if all memory is there.
     return s->status == NS_OK &&
            nsi_study_take(s, ns_workspace_create(r->system, &size, &r->work, &s->error));
 }
@@ -193,12 +199,14 @@ static int grid_threads(const ns_study* s) {
 // Each result depends on its number only, not on the thread.
 static bool grid_run_cells(study_grid* g) {
     ns_study* s = g->study;
+    // One fit for each combination of pose, method and cell.
     uint32_t count = g->npose * g->nmethod * nsi_study_cell_count(g), done = 0;
     g->failed = NSI_NONE;
 #ifdef _OPENMP
 #pragma omp parallel num_threads(grid_threads(s))
 #endif
     {
+        // Each thread has its own fit, which it reuses from cell to cell.
         study_worker w = {.fit = NULL};
 #ifdef _OPENMP
 #pragma omp for schedule(dynamic)
@@ -218,6 +226,7 @@ static bool grid_run_cells(study_grid* g) {
 #pragma omp critical(nsi_study_grid)
 #endif
             {
+                // Progress counts finished cells in any order.
                 if (needed) nsi_study_observe(s, s->name, ++done, count);
                 if (status != NS_OK && (uint32_t)k < g->failed) {
                     g->failed = (uint32_t)k;
@@ -225,10 +234,13 @@ static bool grid_run_cells(study_grid* g) {
                 }
             }
         }
+
+        // Per-thread memory.
         ns_fit_free(w.fit);
     }
 
     // A grid without all of its cells has no result.
+    // A stopped grid reports how far it came.
     if (g->failed != NSI_NONE) return nsi_study_fail(s, g->error.status, "%s", g->error.message);
     if (s->stopped) {
         nsi_study_note(s, "interrupted after %u of %u fits; there is no result", done, count);
@@ -238,7 +250,7 @@ static bool grid_run_cells(study_grid* g) {
 
 // Rollouts with Jacobian and normal equations, as in each iteration of LM, per second on one core.
 static ns_status grid_measure(study_grid* g, ns_error* error) {
-    // The objective of the first cell, at its initial values.
+
     study_worker w = {.fit = NULL};
     nsi_objective* objective = NULL;
 
@@ -246,24 +258,29 @@ static ns_status grid_measure(study_grid* g, ns_error* error) {
     ns_status status = worker_load(g, &w, 0, g->compare, error);
     if (status == NS_OK) {
         const ns_fit* fit = w.fit;
+        // Report the seed that the timing belongs to.
         g->seed = w.seed;
         status =
             nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
                                  &fit->spec->stages.data[0].windows, NULL, 1, &objective, error);
+        // Timing starts from the initial values, as the fit does.
         if (status == NS_OK) {
             memcpy(nsi_objective_point(objective).z, fit->z0, fit->nz * sizeof(double));
         }
     }
 
-    // For a fifth of a second.
+    // Repeat for 0.2 s: long enough to average out clock resolution.
     double began = nsi_clock_wall(), seconds = 0.0, value;
     uint32_t count = 0;
     for (; status == NS_OK && seconds < 0.2; count++) {
+        // Residuals and derivatives without a step: each repetition costs the same.
         if (!nsi_objective_linearise(objective, &value)) {
             status = nsi_fail(error, NS_ERR_NONFINITE, "no derivatives at the first start");
         }
         seconds = nsi_clock_wall() - began;
     }
+
+    // Rollouts per second.
     if (seconds > 0.0) g->rollouts = count / seconds;
     nsi_objective_free(objective);
     ns_fit_free(w.fit);

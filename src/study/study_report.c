@@ -37,12 +37,12 @@ static uint32_t row_list(const study_fits* f, uint32_t group, ns_data_role role,
     uint32_t count = 0;
     const study_group* g = &f->groups[group];
 
-    // There are no rows without scores of this role.
+    // No rows if the recordings are missing, were not scored, or were not trained on.
     if (g->missing || g->headline == NSI_NONE) return 0;
     if (row_scores(f, group, role)->windows == 0) return 0;
     if (role == NS_ROLE_TRAIN && row_is_only_scored(&f->entries[g->headline])) return 0;
 
-    // Reference numbers of others come first.
+    // Published results of others come first.
     for (uint32_t k = 0; k < f->nreference; k++) {
         const study_reference* r = &f->references[k];
         if (r->group == group && r->role == (int)role) {
@@ -50,13 +50,16 @@ static uint32_t row_list(const study_fits* f, uint32_t group, ns_data_role role,
         }
     }
 
-    // A baseline that is only scored is the fit itself.
+    // Then the baseline: the initial model, or a fit of its own if that is only scored.
     const study_entry* baseline = &f->entries[g->baseline];
     rows[count++] = (study_row){.label = g->baseline_label,
                                 .folder = row_is_only_scored(baseline) ? baseline->name : NULL,
                                 .entry = baseline};
+
+    // Then all selected fits of the group.
     for (uint32_t k = 0; k < f->nentry; k++) {
         const study_entry* x = &f->entries[k];
+        // The baseline is not listed twice.
         if (x->group != group || !x->chosen || (x == baseline && row_is_only_scored(x))) continue;
         rows[count++] =
             (study_row){.label = x->full_label, .folder = x->name, .entry = x, .after = true};
@@ -191,6 +194,7 @@ static void errors_add_row(const study_errors* e, const study_row* r, ns_report*
 
 static void errors_add_table(const study_fits* f, uint32_t group, ns_data_role role,
                              study_row* rows, ns_section* section) {
+    // No table for data that was not scored.
     uint32_t count = row_list(f, group, role, rows);
     if (count == 0 || !section) return;
     study_errors e = {.f = f,
@@ -198,24 +202,27 @@ static void errors_add_table(const study_fits* f, uint32_t group, ns_data_role r
                       .headline = &f->entries[f->groups[group].headline],
                       .measured = row_scores(f, group, role)};
 
-    // Columns that would be empty are left out.
+    // Leave out columns that would be empty.
     for (uint32_t k = 0; k < count; k++) {
         e.velocity |= !isnan(cell_velocity(&rows[k], role));
         e.range |= *cell_range(&rows[k], role).text != '\0';
     }
 
-    // Name, horizons, measures, velocity, time, range.
+    // Upper bound of the columns: name, horizons, metrics, velocity, time, range.
     ns_report* report = section->report;
     uint32_t most = e.headline->nhorizon + e.measured->nmetric + 4;
     ns_report_column* columns = ns_report_alloc(report, most, sizeof *columns);
     ns_cell* cells = ns_report_alloc(report, most, sizeof *cells);
     if (!columns || !cells) return;
 
-    // The table goes by the name of its group, if there are several.
+    // With several groups, the name of the table includes the group.
     const char* of = f->groups[group].name;
     char name[200], title[100];
     snprintf(name, sizeof name, "%.100s%serrors_%s", of, *of ? "_" : "", nsi_role_name(role));
+    // The title names the data set.
     snprintf(title, sizeof title, "Error on %s data", row_data_name(e.headline, role));
+
+    // Fill the table row by row, reusing one array of cells.
     uint32_t ncolumn = errors_add_columns(&e, report, columns);
     ns_report_table* table = ns_section_add_table(section, name, title, columns, ncolumn);
     for (uint32_t k = 0; k < count; k++) errors_add_row(&e, &rows[k], report, table, cells);
@@ -248,36 +255,44 @@ static void report_add_truth(const study_fits* f, uint32_t group, ns_section* se
 
 void nsi_study_report_fits(ns_study* s, ns_report* report) {
     const study_fits* f = s->fits;
+    // Scratch for the rows of one table at a time.
     size_t most = (size_t)f->nreference + f->nentry + 1;
     study_row* rows = ns_report_alloc(report, most, sizeof *rows);
     if (!rows) return;
 
-    // Which fits the files of the folder are of.
+    // State which fits the files in the folder come from.
     ns_report_add_fact(report, "fitted.yaml", f->entries[f->headline].name);
     if (nsi_study_has_analytic(f)) {
         ns_report_add_fact(report, "analytic.yaml", f->entries[f->analytic].name);
     }
 
-    // Groups without a fit that is run, by choice, are not shown.
+    // Explain the numbers once, ahead of all tables.
     ns_section_add_note(ns_report_add_section(report, NULL), NS_NOTE_TEXT,
                         "Errors of all windows up to a horizon, in brackets of the median window;"
                         " of the median seed where there are several. Names lead to the reports of"
                         " the fits.");
+
+    // One section per group; groups without a selected fit are not shown.
     for (uint32_t g = 0; g < f->ngroup; g++) {
         const study_group* group = &f->groups[g];
         if (!group->missing && group->headline == NSI_NONE) continue;
         ns_section* section =
             ns_report_add_section(report, *group->title ? group->title : "Errors");
+        // A group without recordings says so instead.
         if (group->missing) {
             ns_section_add_note(section, NS_NOTE_TEXT, "Left out: its recordings are missing.");
         }
+
+        // One table per data set.
         for (size_t k = 0; k < STUDY_ROLES; k++) {
             errors_add_table(f, g, nsi_study_roles[k], rows, section);
         }
+
+        // Identified parameters against their true values, if known.
         report_add_truth(f, g, section);
     }
 
-    // Figures of the file.
+    // Figures that the file defines.
     if (s->charts.list.count == 0) return;
     ns_section* figures = ns_report_add_section(report, "Figures");
     for (uint32_t k = 0; k < s->charts.list.count; k++) {

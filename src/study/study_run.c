@@ -179,27 +179,32 @@ static bool runs_run_once(study_fits* f, study_entry* x, uint32_t run,
     ns_error error = {0};
     ns_fit* fit = NULL;
     study_job job = {.study = s};
+    // The result of each run has a folder of its own.
     const char* folder = runs_folder(f, x, run);
     if (!folder) return false;
+    // Progress lines name the fit and its run.
     snprintf(job.what, sizeof job.what, x->nrun > 1 ? "%.100s, run %u of %u" : "%.100s", x->name,
              run + 1, x->nrun);
 
-    // Load it with its changes, and let it start where another one ended.
+    // Load the fit with its changes.
     ns_fit_options options = {.observe = runs_observe, .context = &job};
     nsi_fit_changes all = *changes;
     ns_status status = nsi_study_read_spec(f, x, &all.spec, &error);
     if (status == NS_OK) {
         status = nsi_fit_load(s->yaml.file, s->options.threads, &all, &fit, &error);
     }
+
+    // Start from the result of another fit, of the same seed, size or fold.
     if (status == NS_OK && x->from != NSI_NONE) {
         const study_entry* from = &f->entries[x->from];
         status = runs_start_from(&from->runs[runs_origin(from, x, run)].result, fit, &error);
     }
 
-    // Run it.
+    // Run the fit, unless the user has stopped the study.
     bool stopped = nsi_study_observe(s, job.what, 0.0, 1.0);
     if (status == NS_OK && !stopped) status = ns_fit_run(fit, &options, &error);
     stopped = stopped || nsi_study_observe(s, job.what, 1.0, 1.0);
+    // Stopped: results of earlier fits are on disk.
     if (status == NS_OK && stopped) {
         nsi_study_note(s, "interrupted in %s; fits that were done before it are in %s", job.what,
                        s->output);
@@ -207,13 +212,15 @@ static bool runs_run_once(study_fits* f, study_entry* x, uint32_t run,
         return false;
     }
 
-    // Keep its result; all else can go.
+    // Save the result, and keep it in memory for reports and later fits.
     if (status == NS_OK) status = runs_save(f, x, run, fit, folder, &error);
     bool done = status == NS_OK && (!runs_stands_for_all(x, run) || runs_keep_spec(f, x, fit));
+    // The result moves to the run, so that freeing the fit leaves it alone.
     if (done) {
         x->runs[run] = (study_run){.result = fit->result, .done = true};
         nsi_result_init(NULL, &fit->result);
     }
+
     ns_fit_free(fit);
     if (status == NS_OK) return done; // without memory for its spec the study has failed already
     return nsi_study_fail(s, status, "%s: %s", x->name, error.message);

@@ -109,20 +109,21 @@ bool nsi_study_check_simulate(study_fits* f) {
 static bool simulate_read_start(study_simulator* m) {
     ns_study* s = m->study;
 
-    // States that the file does not list start at their defaults.
+    // Default: each state at its initial value in the model.
     ns_model_default_q(ns_hybrid_model(m->hybrid), m->low);
     memcpy(m->high, m->low, m->sizes.nx * sizeof *m->low);
 
-    // States that the file names.
+    // Override the states that the file names.
     for (const nsi_yaml_node* n = m->of.start ? m->of.start->first : NULL; n; n = n->next) {
         ns_io_target target = ns_io_names_find(m->names, n->key);
+        // Controls and observations have no initial value.
         if (target.kind != NS_IO_STATE) {
             nsi_study_fault(s, n,
                             "this is no state of the model: `neuralsim quantities` lists them");
             return false;
         }
 
-        // A number stands for both bounds.
+        // A single number fixes the state; [low, high] is a range.
         uint32_t count = 2;
         double one[2] = {0.0, 0.0}, *bounds = one;
         if (n->type == NSI_YAML_LIST) {
@@ -131,8 +132,10 @@ static bool simulate_read_start(study_simulator* m) {
             s->status = nsi_yaml_number(&s->yaml, n, -1e9, 1e9, one, &s->error);
             one[1] = one[0];
         }
+        // A list of another length is reported at its line.
         if (count != 2) nsi_study_fault(s, n, "expected a number, or [low, high]");
         if (s->status != NS_OK) return false;
+        // Quaternions are normalised later, when a state has been drawn.
         m->low[target.index] = bounds[0];
         m->high[target.index] = bounds[1];
     }
@@ -167,31 +170,35 @@ static bool simulate_load(study_simulator* m) {
 
 static bool simulate_prepare(study_simulator* m) {
     ns_study* s = m->study;
+    // Model, system and names of the states.
     if (!simulate_load(m)) return false;
 
-    // How many steps and rows there are.
+    // Number of steps and rows; the tolerance absorbs rounding of the quotient.
     double steps = floor(m->of.seconds / m->sizes.timestep + 1e-6);
     double numbers = (steps / m->of.stride + 1.0) * m->of.trajectories * m->columns;
+    // Bound run time and memory before anything is allocated.
     if (!(steps >= 1.0 && steps <= SIMULATE_MAX_STEPS && numbers <= SIMULATE_MAX_NUMBERS)) {
         return nsi_study_fail(s, NS_ERR_LIMIT,
                               "%s: a motion must have from one to %d steps, and all together at"
                               " most %d numbers",
                               m->of.file, SIMULATE_MAX_STEPS, SIMULATE_MAX_NUMBERS);
     }
+    // Every stride-th state is recorded, and the initial one.
     m->steps = (uint32_t)steps;
     m->rows = m->steps / m->of.stride + 1;
 
-    // Memory for the states of one motion and the table of all.
+    // Allocate the states of one trajectory and the table of all.
     uint32_t nx = m->sizes.nx;
     ns_workspace_size size = {.batch = 1, .steps = m->steps, .threads = 1};
     m->low = nsi_alloc_zeroed(NULL, nx * sizeof(double));
     m->high = nsi_alloc_zeroed(NULL, nx * sizeof(double));
+    // One more state than steps + 1: scratch for the initial state.
     m->states = nsi_alloc_zeroed(NULL, ((size_t)m->steps + 2) * nx * sizeof(double));
     m->table =
         nsi_alloc_zeroed(NULL, (size_t)m->of.trajectories * m->rows * m->columns * sizeof(double));
     if (!m->low || !m->high || !m->states || !m->table) return nsi_study_fail_nomem(s);
 
-    // The range of initial states is checked before any motion is simulated.
+    // Check the range of initial states before anything is simulated.
     return nsi_study_take(s, ns_workspace_create(m->system, &size, &m->work, &s->error)) &&
            simulate_read_start(m);
 }
@@ -212,6 +219,7 @@ static void simulate_make_unit(const study_simulator* m, double* x0) {
 // Motion by motion: each draws its own numbers, so that more of them do not change the first.
 static bool simulate_motions(study_simulator* m) {
     uint32_t nx = m->sizes.nx;
+    // Scratch for the initial state, behind those of the trajectory.
     double* x0 = m->states + ((size_t)m->steps + 1) * nx;
     for (uint32_t k = 0; k < m->of.trajectories; k++) {
         // Initial state: fixed, or drawn uniformly between its bounds.
@@ -220,18 +228,20 @@ static bool simulate_motions(study_simulator* m) {
             bool fixed = m->low[i] == m->high[i];
             x0[i] = fixed ? m->low[i] : ns_rng_uniform(&rng, m->low[i], m->high[i]);
         }
+        // Drawn quaternions are not of unit length.
         simulate_make_unit(m, x0);
 
         // Passive motion: no controls.
         ns_rollout_args args = {.batch = 1, .steps = m->steps, .x0 = x0, .states = m->states};
         ns_error error;
         ns_status status = ns_rollout(m->system, m->work, &args, &error);
+        // A diverging trajectory is an error: the data set must be complete.
         if (status != NS_OK) {
             return nsi_study_fail(m->study, status, "%s: motion %u: %s", m->of.file, k,
                                   error.message);
         }
 
-        // Every stride-th state, without what networks keep.
+        // Keep every stride-th state, without the internal state of networks.
         double* rows = m->table + (size_t)k * m->rows * m->columns;
         for (uint32_t r = 0; r < m->rows; r++) {
             memcpy(rows + (size_t)r * m->columns, m->states + (size_t)r * m->of.stride * nx,
