@@ -59,32 +59,39 @@ static ns_status adam_step(void* state, double* x, uint32_t iterations, ns_solve
     (void)error;
     adam_state* s = state;
     const ns_solver_problem* p = s->problem;
+    // Without an iteration there is no value.
     *out = (ns_solver_result){.finish = NS_FINISH_LIMIT, .value = INFINITY};
     while (out->iterations < iterations && s->iteration < s->max_iterations) {
-        // A step needs a finite cost and a finite gradient.
+        // Evaluate cost and gradient. Both must be finite.
         double value = p->cost(p->context, x, s->gradient);
         out->evaluations++;
         double square = isfinite(value) ? 0.0 : (double)INFINITY;
         for (uint32_t i = 0; isfinite(value) && i < s->n; i++) {
             square += s->gradient[i] * s->gradient[i];
         }
+        // The norm is also reported and used for clipping.
         double norm = sqrt(square);
         bool good = isfinite(square);
 
+        // A bad starting point is an error: there is no step to take back.
         if (!good && s->iteration == 0) {
             out->finish = NS_FINISH_FAILED;
             return NS_OK;
         }
 
+        // Regular iteration: update the moments, then step along their ratio.
         if (good) {
             adam_update_moments(s, norm);
             s->iteration++;
             adam_move(s, x, 1.0);
+            // The reported value is that before the step, which is not evaluated yet.
             out->value = value;
         } else {
-            // Take the last step back and lose the momentum: the next steps are shorter.
+            // Diverged: undo the last step and reset the momentum, which makes the next steps
+            // shorter.
             adam_move(s, x, -1.0);
             memset(s->m, 0, s->n * sizeof *s->m);
+            // A failed step counts, so that the learning rate keeps decaying.
             s->iteration++;
         }
 
@@ -106,7 +113,7 @@ static ns_status adam_step(void* state, double* x, uint32_t iterations, ns_solve
 
 static ns_status adam_create(const ns_solver_problem* problem, const ns_solver_options* o,
                              void** state, ns_error* error) {
-    // Options with their defaults.
+    // Apply defaults (Kingma & Ba 2015) to options that are not set.
     adam_state s = {.allocator = o->allocator,
                     .problem = problem,
                     .n = problem->n,
@@ -117,20 +124,23 @@ static ns_status adam_create(const ns_solver_problem* problem, const ns_solver_o
                     .epsilon = o->epsilon == 0.0 ? 1e-8 : o->epsilon,
                     .clip_norm = o->clip_norm};
 
+    // The learning rate decays to 1 % by default.
     s.final_rate = nsi_option(o->final_learning_rate, 0.01 * s.rate);
+    // Validate after defaults, so that combinations are checked, too.
     ns_status status = adam_check(&s, error);
     if (status != NS_OK) return status;
 
-    // Moments and gradient in one block.
+    // Allocate moments and gradient in one block.
     adam_state* kept = nsi_alloc(o->allocator, sizeof *kept);
     double* memory = nsi_alloc_zeroed(o->allocator, 3 * (size_t)s.n * sizeof *memory);
+    // Either both or none.
     if (!kept || !memory) {
         nsi_free(o->allocator, kept);
         nsi_free(o->allocator, memory);
         return nsi_fail_nomem(error);
     }
 
-    // The state outlives this call, so the options are copied into it.
+    // Copy the options into the state, which outlives this call.
     s.m = memory;
     s.v = s.m + s.n;
     s.gradient = s.v + s.n;

@@ -308,8 +308,7 @@ static const ns_solver* choose_local(const ns_solver_problem* problem, const cha
 
 static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_options* o,
                               bool anywhere, void** state, ns_error* error) {
-    // Options with their defaults; no more threads than starts, and only one unless the callbacks are
-    // known to be safe.
+    // Apply defaults to options that are not set.
     hopping_state s = {.allocator = o->allocator,
                        .problem = problem,
                        .n = problem->n,
@@ -327,27 +326,33 @@ static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_
                        .seed = o->seed,
                        .local = choose_local(problem, o->local),
                        .value = INFINITY};
+
+    // One thread per start at most, and a single one unless the callbacks are known to be thread-
+    // safe.
     s.threads = problem->local_search || o->threads > 0 ? nsi_solver_threads(o) : 1;
     if (s.threads > s.population) s.threads = s.population;
+    // Validate after defaults.
     ns_status status = check_hopping(&s, o, error);
     if (status != NS_OK) return status;
 
-    // Best points, and those of a round.
+    // Allocate the elite and the points of one round, with their values, in one block.
     hopping_state* kept = nsi_alloc(o->allocator, sizeof *kept);
     size_t points = (size_t)s.population * s.width;
     double* memory = nsi_alloc_zeroed(o->allocator, 2 * (points + s.population) * sizeof *memory);
+    // Either both or none.
     if (!kept || !memory) {
         nsi_free(o->allocator, kept);
         nsi_free(o->allocator, memory);
         return nsi_fail_nomem(error);
     }
 
-    // Values are infinite until a local search has ended.
+    // Partition the block. Values are infinite until a local search has ended.
     s.elite = memory;
     s.elite_value = s.elite + points;
     s.points = s.elite_value + s.population;
     s.values = s.points + points;
     for (uint32_t k = 0; k < s.population; k++) s.elite_value[k] = INFINITY;
+    // Copy the options into the state, which outlives this call.
     *kept = s;
     *state = kept;
     return NS_OK;

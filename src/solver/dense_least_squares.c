@@ -60,30 +60,34 @@ static bool dense_linearise(void* context, double* cost) {
 static bool dense_solve_penalised(nsi_dense_problem* p, double max_diagonal, double* predicted) {
     uint32_t n = p->n;
 
-    // The quadratic model in terms of x rather than of the step: penalties act on x.
+    // Linear term of the model in x rather than in the step, because penalties act on x.
     for (uint32_t i = 0; i < n; i++) {
         p->linear[i] = p->g[i];
         for (uint32_t j = 0; j < n; j++) {
+            // S holds the lower triangle only.
             p->linear[i] -= p->S[(size_t)(j < i ? i : j) * n + (j < i ? j : i)] * p->x[j];
         }
     }
 
-    // Minimise model plus penalty, beginning at the current point.
+    // Minimise model plus penalty by proximal steps from the current point.
     ns_solver_options options = p->options;
     options.max_iterations = INNER_ITERATIONS;
     options.tolerance = INNER_TOLERANCE;
+    // 1 / largest diagonal is a safe first step: backtracking corrects it.
     options.step = max_diagonal > 0.0 ? 1.0 / max_diagonal : 1.0;
     memcpy(p->trial, p->x, n * sizeof *p->trial);
     if (!nsi_proximal_quadratic(n, p->S, p->linear, p->trial, &options)) return false;
 
-    // What the model promises.
+    // Predicted decrease: penalty, linear and quadratic part. The off-diagonal part counts twice.
     *predicted = nsi_penalty(&p->options, p->x) - nsi_penalty(&p->options, p->trial);
     for (uint32_t i = 0; i < n; i++) {
+        // The step relative to the current point.
         p->step[i] = p->trial[i] - p->x[i];
         *predicted -= p->g[i] * p->step[i];
         for (uint32_t j = 0; j < i; j++) {
             *predicted -= p->S[(size_t)i * n + j] * p->step[i] * p->step[j];
         }
+        // Diagonal part.
         *predicted -= 0.5 * p->S[(size_t)i * n + i] * p->step[i] * p->step[i];
     }
     return true;
@@ -130,22 +134,26 @@ static void dense_commit(void* context) {
 ns_status nsi_dense_problem_create(const ns_solver_problem* problem,
                                    const ns_solver_options* options, nsi_dense_problem** out,
                                    ns_error* error) {
+    // On failure the caller gets NULL.
     *out = NULL;
 
+    // Validate the penalty before anything is allocated.
     ns_status status = nsi_penalty_check("lm", problem->n, options, error);
     if (status != NS_OK) return status;
 
-    // One block for residuals, Jacobian, matrices and vectors.
+    // Allocate residuals, Jacobian, matrices and vectors in one block.
     const ns_allocator* allocator = options->allocator;
     size_t n = problem->n, m = problem->m;
     nsi_dense_problem* p = nsi_alloc_zeroed(allocator, sizeof *p);
     double* memory = nsi_alloc(allocator, (m + m * n + 2 * n * n + 4 * n + 1) * sizeof *memory);
+    // Either both or none.
     if (!p || !memory) {
         nsi_free(allocator, p);
         nsi_free(allocator, memory);
         return nsi_fail_nomem(error);
     }
 
+    // Without a penalty, steps are solved for by Cholesky factorisation alone.
     *p = (nsi_dense_problem){.allocator = allocator,
                              .n = problem->n,
                              .m = problem->m,
@@ -154,14 +162,17 @@ ns_status nsi_dense_problem_create(const ns_solver_problem* problem,
                              .penalised = options->l1 > 0.0 || options->group_lasso > 0.0,
                              .memory = memory};
 
-    // Without groups in the options, the penalty covers all unknowns.
+    // Without groups in the options, the penalty applies to all unknowns.
     p->options = nsi_penalty_of_all(options, p->n, &p->all);
 
-    // Divide the block.
+    // Partition the block.
+    // Residuals and Jacobian.
     p->r = memory;
     p->J = p->r + m;
+    // Gauss-Newton matrix, and the same with damping.
     p->H = p->J + m * n;
     p->S = p->H + n * n;
+    // Gradient, step and trial point; the last vector serves the penalised model.
     p->g = p->S + n * n;
     p->step = p->g + n;
     p->trial = p->step + n;

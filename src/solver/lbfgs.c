@@ -181,29 +181,34 @@ static bool starts_flat(const lbfgs_run* s) {
 static ns_status lbfgs_descend(lbfgs_run* s, double* x, ns_error* error) {
     ns_solver_result* out = s->out;
     for (;;) {
-        // Restarts share the limit of iterations.
+        // Restarts share the iteration limit.
         if (out->iterations >= s->max_iterations) {
             out->finish = NS_FINISH_LIMIT;
             return NS_OK;
         }
 
-        // liblbfgs until it ends, for whatever reason.
+        // Run liblbfgs until it ends, for whatever reason.
         double before = out->value;
+        // The remaining iterations are its limit.
         lbfgs_parameter_t parameters = lbfgs_parameters(s);
         int result =
             lbfgs((int)s->n, x, NULL, evaluate_for_lbfgs, observe_for_lbfgs, s, &parameters);
         switch (result) {
+        // Regular ends, and those that our callbacks asked for.
         case LBFGS_SUCCESS:
         case LBFGS_ALREADY_MINIMIZED:
         case STOP_DECREASE: out->finish = NS_FINISH_CONVERGED; return NS_OK;
         case STOP_OBSERVER: out->finish = NS_FINISH_STOPPED; return NS_OK;
         case LBFGSERR_MAXIMUMITERATION: out->finish = NS_FINISH_LIMIT; return NS_OK;
         case LBFGSERR_OUTOFMEMORY: return nsi_fail_nomem(error);
+        // All others are failures of the line search.
         default: break;
         }
 
-        // A failed line search: once more from the best point, unless that found nothing.
+        // Failed line search: restart from the best point by steepest descent, unless that gained
+        // nothing.
         if (before - out->value <= s->state->tolerance * fabs(out->value)) {
+            // Without any progress at all, only a flat start counts as converged.
             bool descended = out->iterations > 0 || starts_flat(s);
             out->finish = descended ? NS_FINISH_CONVERGED : NS_FINISH_FAILED;
             return NS_OK;
@@ -217,9 +222,10 @@ static ns_status lbfgs_step(void* state, double* x, uint32_t iterations, ns_solv
     lbfgs_state* kept = state;
     uint32_t n = kept->problem->n;
     ns_status status = NS_OK;
+    // Nothing is known before the first evaluation.
     *out = (ns_solver_result){.finish = NS_FINISH_FAILED, .value = INFINITY};
 
-    // liblbfgs may want its vectors aligned and longer than n.
+    // liblbfgs may require its vectors aligned and longer than n.
     int size = n > 0 ? (int)n : 1;
     double* point = lbfgs_malloc(size);
     lbfgs_run s = {.state = kept,
@@ -231,28 +237,33 @@ static ns_status lbfgs_step(void* state, double* x, uint32_t iterations, ns_solv
                    .base_gradient = lbfgs_malloc(size),
                    .fresh = true};
 
+    // Without memory there is no evaluation.
     if (!point || !s.best || !s.base || !s.base_gradient) {
         status = nsi_fail_nomem(error);
     } else {
-        // Start at x, the best point so far.
+        // Start at x, which is also the best point so far.
         double value;
         to_order(kept, x, point);
         memcpy(s.base, point, n * sizeof *x);
         memcpy(s.best, point, n * sizeof *x);
 
+        // Without a finite cost and gradient at the start, the result is a failure.
         if (lbfgs_evaluate(&s, point, s.base_gradient, &value)) {
             s.base_value = s.values[0] = out->value;
+            // liblbfgs refuses problems without unknowns.
             if (n == 0) {
                 out->finish = NS_FINISH_CONVERGED;
             } else {
                 status = lbfgs_descend(&s, point, error);
             }
+            // Return the best point, not the last one.
             from_order(kept, s.best, x);
         }
     }
 
-    // The state outlives this call: iterations continue to count in the next one.
+    // The state outlives this call: iterations keep counting.
     kept->iteration += out->iterations;
+
     lbfgs_free(s.base_gradient);
     lbfgs_free(s.base);
     lbfgs_free(s.best);

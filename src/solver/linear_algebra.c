@@ -142,14 +142,16 @@ static void subtract_panel(uint32_t n, double* A, uint32_t first, uint32_t row, 
 static uint32_t factor_panels(uint32_t n, double* A, uint32_t threads) {
     uint32_t first = 0;
 
-    // The last columns are left to the caller: too few for panels to pay.
+    // The caller factors the last columns: too few for panels to pay off.
     for (; n - first >= 4 * PANEL; first += PANEL) {
+        // Factor the diagonal block.
         double* corner = A + (size_t)first * n + first;
         if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', PANEL, corner, (lapack_int)n) != 0) return n;
 
-        // Rows below the diagonal block: solve for the panel, then subtract its product from the
-        // rest.
+        // Rows below it: solve for the panel, then subtract its product from the rest (right-
+        // looking).
         uint32_t from = first + PANEL;
+        // Tall blocks of rows are the unit of work of a thread.
         int blocks = (int)((n - from + TALL - 1) / TALL);
 #ifdef _OPENMP
 #pragma omp parallel num_threads((int)threads) if (threads > 1)
@@ -158,6 +160,8 @@ static uint32_t factor_panels(uint32_t n, double* A, uint32_t threads) {
 #ifdef _OPENMP
 #pragma omp for schedule(dynamic)
 #endif
+
+            // The triangular solves are independent.
             for (int k = 0; k < blocks; k++) {
                 uint32_t row = from + (uint32_t)k * TALL;
                 factor_panel(n, A, first, row, n - row < TALL ? n - row : TALL);
@@ -165,6 +169,8 @@ static uint32_t factor_panels(uint32_t n, double* A, uint32_t threads) {
 #ifdef _OPENMP
 #pragma omp for schedule(dynamic)
 #endif
+
+            // The update of each block needs all solves: an implicit barrier separates the loops.
             for (int k = blocks - 1; k >= 0; k--) { // from below: the long rows first
                 uint32_t row = from + (uint32_t)k * TALL;
                 subtract_panel(n, A, first, row, n - row < TALL ? n - row : TALL);

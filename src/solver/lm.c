@@ -63,36 +63,45 @@ static bool lm_found_no_way(const lm_state* s, double value, double promised) {
 }
 
 static ns_solver_result lm_iterate(lm_state* s, uint32_t iterations) {
+    // Without an iteration there is no value.
     ns_solver_result out = {.finish = NS_FINISH_LIMIT, .value = INFINITY};
     while (out.iterations < iterations) {
-        // The cost here, and the step.
+        // Linearise at the current point.
         double value, promised;
         out.evaluations++;
+        // A point that cannot be linearised ends the run.
         if (!s->problem.linearise(s->problem.context, &value)) {
             out.finish = NS_FINISH_FAILED;
             out.value = INFINITY;
             return out;
         }
         out.value = value;
+
+        // Find a step that decreases the cost, increasing the damping as needed.
         if (!lm_step_down(s, &out.value, &promised, &out)) {
+            // None: either a minimum, or derivatives that do not match the function.
             bool failed = lm_found_no_way(s, out.value, promised);
             out.finish = failed ? NS_FINISH_FAILED : NS_FINISH_CONVERGED;
             return out;
         }
 
-        // Converged after two steps in a row that gained little.
+        // Count consecutive steps of little gain.
         s->iteration++;
         out.iterations++;
         s->small = value - out.value < s->tolerance * value ? s->small + 1 : 0;
 
-        // The observer sees every step, the last one, too.
+        // The observer sees every step, including the last.
         ns_solver_progress progress = {
             .iteration = s->iteration, .value = out.value, .gradient_norm = NAN, .x = s->x};
         bool stop = s->observe && s->observe(s->context, &progress);
+
+        // Converged after two small steps in a row: a single one may be due to high damping.
         if (s->small >= MAX_SMALL) {
             out.finish = NS_FINISH_CONVERGED;
             return out;
         }
+
+        // Stopped by the observer.
         if (stop) {
             out.finish = NS_FINISH_STOPPED;
             return out;

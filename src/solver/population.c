@@ -54,28 +54,33 @@ static double population_evaluate(unsigned n, const double* x, double* gradient,
     population_run* s = data;
     ns_solver_result* out = s->out;
 
-    // Neither value nor gradient count where one of them is not finite.
+    // Evaluate, unless the search has ended: NLopt may ask for more points before it returns.
     double value = s->ended ? (double)NAN : s->problem->cost(s->problem->context, x, gradient);
     double slope = NAN;
+    // A non-finite gradient makes the value unusable, too.
     if (gradient && isfinite(value)) {
         slope = gradient_norm(n, gradient);
         if (!isfinite(slope)) value = NAN;
     }
+    // NLopt needs finite numbers at all points.
     if (!isfinite(value) && gradient) memset(gradient, 0, n * sizeof *gradient);
     if (s->ended) return WORST;
 
-    // Keep the best point and call the observer.
+    // Keep the best point.
     out->evaluations++;
+    // Every evaluation counts as an iteration.
     out->iterations++;
     if (isfinite(value) && value < out->value) {
         out->value = value;
         memcpy(s->x, x, n * sizeof *x);
     }
+
+    // The observer sees the best point so far.
     ns_solver_progress progress = {
         .iteration = out->iterations, .value = out->value, .gradient_norm = slope, .x = s->x};
     bool stop = s->problem->observe && s->problem->observe(s->problem->context, &progress);
 
-    // Reasons to end.
+    // Stop at the target, on request, or at the limit.
     if (out->value <= s->state->target) {
         end_search(s, NS_FINISH_CONVERGED);
     } else if (stop) {
@@ -83,6 +88,8 @@ static double population_evaluate(unsigned n, const double* x, double* gradient,
     } else if (out->evaluations >= s->max_evaluations) {
         end_search(s, NS_FINISH_LIMIT);
     }
+
+    // Points without a value are worse than all others.
     return isfinite(value) && value < WORST ? value : WORST;
 }
 

@@ -116,26 +116,32 @@ static bool proximal_look(proximal_run* s) {
 // receives the value with the penalty. False when not even the shortest step did.
 static bool proximal_advance(proximal_run* s, double* total) {
     for (int k = 0; k < MAX_HALVINGS; k++) {
+        // Gradient step on the smooth part, then the proximal operator of the penalty.
         for (uint32_t i = 0; i < s->n; i++) s->z[i] = s->y[i] - s->step * s->gradient[i];
         proximal_shrink(s->options, s->step, s->z);
 
-        // Is the value there below the quadratic with this step?
+        // Sufficient decrease: the value must be below the quadratic bound of this step length.
         double slope = 0.0, square = 0.0;
         for (uint32_t i = 0; i < s->n; i++) {
             double d = s->z[i] - s->y[i];
+            // Terms of the bound.
             slope += s->gradient[i] * d;
             square += d * d;
         }
+
+        // The gradient is not needed at a trial point.
         double value = s->problem->cost(s->problem->context, s->z, NULL);
         s->out->evaluations++;
+        // Close to the minimum, differences are of the order of rounding.
         double rounding = 4.0 * DBL_EPSILON * (fabs(s->value) + fabs(slope));
         if (value <= s->value + slope + square / (2.0 * s->step) + rounding) {
             *total = value + nsi_penalty(s->options, s->z);
-            // Where the function is flatter, steps may be longer. At first it is not known how
-            // long.
+            // Accepted at once: try a longer step next time, doubling until the first rejection.
             s->step *= k > 0 ? 1.0 : s->halved ? 1.1 : 2.0;
             return isfinite(*total);
         }
+
+        // Rejected: halve the step (backtracking).
         s->step *= 0.5;
         s->halved = true;
     }
@@ -214,8 +220,10 @@ static ns_status proximal_create(const ns_solver_problem* problem, const ns_solv
     // Validate the options.
     ns_status status = nsi_penalty_check("proximal", problem->n, options, error);
     if (status != NS_OK) return status;
+    // Apply defaults.
     double step = options->step == 0.0 ? 1e-3 : options->step;
     double tolerance = nsi_option(options->tolerance, 1e-10);
+    // A negated comparison also rejects NaN.
     if (!(step > 0.0 && isfinite(step))) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "proximal: step must be positive");
     }
@@ -223,18 +231,20 @@ static ns_status proximal_create(const ns_solver_problem* problem, const ns_solv
         return nsi_fail(error, NS_ERR_ARGUMENT, "proximal: tolerance must be a number");
     }
 
-    // State and work vectors.
+    // Allocate the state and the work vectors: current, extrapolated and trial point.
     proximal_state* s = nsi_alloc_zeroed(options->allocator, sizeof *s);
     double* work = nsi_alloc(options->allocator, 3 * (size_t)problem->n * sizeof *work);
+    // Either both or none.
     if (!s || !work) {
         nsi_free(options->allocator, s);
         nsi_free(options->allocator, work);
         return nsi_fail_nomem(error);
     }
 
-    // Without groups in the options, the penalty covers all unknowns.
+    // Without groups in the options, the penalty applies to all unknowns.
     s->problem = problem;
     s->options = nsi_penalty_of_all(options, problem->n, &s->all);
+    // The copy has the defaults applied.
     s->options.step = step;
     s->options.tolerance = tolerance;
     s->work = work;

@@ -35,11 +35,13 @@ const ns_solver* ns_solver_find(const char* name) {
 }
 
 ns_status ns_solver_register(const ns_solver* solver, ns_error* error) {
-    // A record without these cannot run; checkpoints need all three functions or none.
+    // Required functions.
     if (!solver || !solver->name || !solver->create || !solver->step || !solver->free) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_solver_register: a solver needs name, create, step and free");
     }
+
+    // Checkpoints need all three functions or none.
     int states = (solver->state_size != NULL) + (solver->save != NULL) + (solver->load != NULL);
     if (states != 0 && states != 3) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
@@ -47,9 +49,10 @@ ns_status ns_solver_register(const ns_solver* solver, ns_error* error) {
                         solver->name);
     }
 
-    // Add it, unless the name is taken; another thread may have added the same one just now.
+    // Add the solver, unless the name is taken; the first search includes built-in solvers.
     bool taken = ns_solver_find(solver->name) != NULL, full;
     pthread_mutex_lock(&registered_lock);
+    // Another thread may have registered the same name since.
     for (uint32_t k = 0; k < registered_count && !taken; k++) {
         taken = strcmp(registered[k]->name, solver->name) == 0;
     }
@@ -57,11 +60,12 @@ ns_status ns_solver_register(const ns_solver* solver, ns_error* error) {
     if (!taken && !full) registered[registered_count++] = solver;
     pthread_mutex_unlock(&registered_lock);
 
-    // Report outside the lock.
+    // Report errors outside the lock.
     if (taken) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_solver_register: there is a solver \"%s\" already", solver->name);
     }
+    // The limit only guards against programs that register without end.
     if (full) {
         return nsi_fail(error, NS_ERR_LIMIT, "ns_solver_register: more than %d solvers",
                         MAX_REGISTERED);
