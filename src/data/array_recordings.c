@@ -64,22 +64,24 @@ ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint32_t nc
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_dataset_create_arrays: there are no %s",
                         channels && nchannel > 0 ? "names of controls" : "channels");
     }
+    // The same limits as for files.
     if (!(period >= NSI_GRID_MIN_PERIOD && period <= NSI_GRID_MAX_PERIOD)) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_dataset_create_arrays: the period must be from 1e-9 to 1e9 s");
     }
 
-    // A map without sources: it only names what the arrays hold.
+    // Create a map without sources: it only names the columns of the arrays.
     ns_data_map* map = nsi_data_map_create("arrays", allocator);
     ns_status status = map ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; k < nchannel && status == NS_OK; k++) {
         status = add_array_channel(map, &channels[k], k, error);
     }
+    // Controls follow the channels.
     for (uint32_t k = 0; k < ncontrol && status == NS_OK; k++) {
         status = add_array_control(map, controls[k], k, error);
     }
 
-    // The dataset takes over the map; without a dataset it is freed here.
+    // The dataset takes over the map; otherwise it is freed here.
     if (status == NS_OK) status = ns_dataset_create(map, period, allocator, out, error);
     if (status == NS_OK) {
         nsi_dataset_own_map(*out, map);
@@ -93,10 +95,12 @@ ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint32_t nc
 
 ns_status ns_dataset_add_arrays(ns_dataset* data, const char* name, uint32_t nsample,
                                 const double* values, const double* controls, ns_error* error) {
-    // Validate the arguments; a dataset without a period cannot date the samples.
+    // Validate the arguments; controls may be absent only if the dataset has none.
     if (!data || !name || !values || (ns_dataset_control_count(data) > 0 && !controls)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_dataset_add_arrays: an argument is NULL");
     }
+
+    // The sample period dates the samples.
     double period = ns_dataset_period(data);
     if (nsample < 2 || !(period > 0.0)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_dataset_add_arrays: %.200s: %s", name,
@@ -104,27 +108,30 @@ ns_status ns_dataset_add_arrays(ns_dataset* data, const char* name, uint32_t nsa
                                     : "the set has no period yet");
     }
 
-    // Nothing is resampled: rows are samples.
+    // Rows are samples: nothing is resampled.
     ns_recording recording = {.name = name,
                               .nsample = nsample,
                               .values = values,
                               .controls = controls,
                               .row_rate = 1.0 / period};
 
-    // Values may be missing, controls may not.
+    // Values may be missing (NaN) but not infinite.
     size_t nchannel = ns_dataset_channel_count(data), ncontrol = ns_dataset_control_count(data);
     for (size_t k = 0; k < nsample * nchannel; k++) {
         if (isnan(values[k])) recording.nmissing++;
         if (!isinf(values[k])) continue;
+        // Name the first bad sample and its channel.
         return nsi_fail(error, NS_ERR_NONFINITE, "%.200s: sample %zu of %.200s is infinite", name,
                         k / nchannel, ns_dataset_channel(data, (uint32_t)(k % nchannel))->name);
     }
 
+    // Controls must be complete: the simulation needs them at every step.
     for (size_t k = 0; k < nsample * ncontrol; k++) {
         if (isfinite(controls[k])) continue;
         return nsi_fail(error, NS_ERR_NONFINITE, "%.200s: sample %zu of %.200s is not finite", name,
                         k / ncontrol, ns_dataset_control(data, (uint32_t)(k % ncontrol)));
     }
 
+    // The dataset copies the arrays.
     return nsi_dataset_append(data, &recording, error);
 }

@@ -267,17 +267,20 @@ static ns_status read_side(addition* a) {
 
 // The row for a trajectory.
 static ns_status find_constants(const addition* a, double trajectory, const double** out) {
-    // No side table, no constants. A file that is one recording has read its own row only.
+    // Without a side table there are no constants.
     const ns_data_map* map = a->map;
     *out = NULL;
     if (!map->table.key) return NS_OK;
+
+    // A file that is a single recording has read its own row only.
     *out = a->side.numbers;
     if (!map->trajectory) return NS_OK;
 
-    // Exactly one row must carry this trajectory in the key column.
+    // Find the row whose key column holds this trajectory. It must be unique.
     uint32_t column = nsi_find_column(map, &a->side, a->side_path, map->table.key, map->table.line,
                                       map->table.column, a->error);
     if (column == NSI_NONE) return NS_ERR_PARSE;
+    // Look at all rows, to detect duplicates.
     uint32_t found = NSI_NONE;
     for (uint32_t row = 0; row < a->side.nrow; row++) {
         if (ns_table_at(&a->side, row, column) != trajectory) continue;
@@ -289,11 +292,13 @@ static ns_status find_constants(const addition* a, double trajectory, const doub
         found = row;
     }
 
+    // A trajectory without constants cannot be interpreted.
     if (found == NSI_NONE) {
         return nsi_fail(a->error, NS_ERR_PARSE,
                         "%.200s:1: no row for trajectory %g; each needs one", a->side_path,
                         trajectory);
     }
+    // Constants of the row, one per column of the side table.
     *out = a->side.numbers + (size_t)found * a->side.ncol;
     return NS_OK;
 }
@@ -336,26 +341,28 @@ static ns_status choose_period(addition* a, const nsi_stream* s) {
 
 // What all streams cover.
 static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* grid) {
-    // The grid covers the time that all sources share.
+    // The grid covers the time span that all sources share.
     double start = -INFINITY, end = INFINITY;
     for (uint32_t s = 0; s < a->map->sources.count; s++) {
         start = fmax(start, streams[s].times[0]);
         end = fmin(end, streams[s].times[streams[s].count - 1]);
     }
 
-    // Count the steps; the tolerance keeps the last sample when its time is rounded.
+    // Count the steps; the tolerance keeps the last sample if its time is rounded.
     ns_status status = choose_period(a, &streams[0]);
     if (status != NS_OK) return status;
     double tolerance = nsi_grid_tolerance(a->period, fmax(fabs(start), fabs(end)));
     double steps = floor((end - start + tolerance) / a->period);
+    // Disjoint sources usually have different clocks.
     if (!(steps >= 0.0)) {
         return nsi_fail(a->error, NS_ERR_PARSE,
                         "%.200s:%u: the sources have no time in common; is an offset missing?",
                         a->path, first_line(&streams[0]));
     }
 
-    // Of all recordings of the file: many short ones could be as long as one long one.
+    // Bound the samples of the whole file, since a tiny period would exhaust memory.
     int per_row = a->map->row_samples > 0 ? MAX_SAMPLES_PER_RECORDING_ROW : MAX_SAMPLES_PER_ROW;
+    // Large files may have more samples than small ones.
     double most = fmax(MAX_SAMPLES, per_row * (double)a->tables[0].csv.nrow);
     a->samples += steps + 1.0;
     if (steps >= INT32_MAX || a->samples > most) {
@@ -366,6 +373,7 @@ static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* g
             a->path, first_line(&streams[0]), per_row);
     }
 
+    // Both ends are samples.
     *grid = (nsi_grid){start, a->period, (uint32_t)steps + 1, tolerance};
     return NS_OK;
 }
@@ -533,6 +541,7 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
     double* controls = nsi_arena_alloc(&data->arena, controls_size * sizeof *controls);
     if (!r || !values || !controls) return nsi_fail_nomem(a->error);
 
+    // Describe where the recording comes from.
     *r = (ns_recording){.name = recording_name(a, trajectory),
                         .file = file,
                         .line = line_at(&streams[0], grid),
@@ -547,11 +556,13 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
     for (uint32_t s = 0; s < a->map->sources.count; s++) {
         ns_status status = sample_stream(a, &streams[s], grid, values, controls);
         if (status != NS_OK) return status;
+        // Note what resampling did, for the description of the dataset.
         note_history(a, s, &streams[s], grid, &r->resampled);
     }
 
-    // NaN marks samples without a value.
+    // Count missing samples (NaN).
     for (size_t k = 0; k < values_size; k++) r->nmissing += isnan(values[k]) ? 1 : 0;
+    // Publish the recording only when it is complete.
     if (!nsi_array_push(&data->arena.allocator, &data->recordings, r)) {
         return nsi_fail_nomem(a->error);
     }
@@ -559,7 +570,7 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
 }
 
 static ns_status add_segment(addition* a, uint32_t number, const char* file) {
-    // The streams live in an arena of their own, which is dropped at the end.
+    // Streams live in an arena of their own, which is dropped at the end.
     const ns_data_map* map = a->map;
     nsi_arena arena = {.allocator = a->data->arena.allocator};
     nsi_stream* streams = nsi_alloc_zeroed(&arena.allocator, map->sources.count * sizeof *streams);
@@ -568,8 +579,10 @@ static ns_status add_segment(addition* a, uint32_t number, const char* file) {
     // Open the rows of this trajectory in each source.
     double trajectory = a->tables[0].segments.data[number].trajectory;
     const double* constants;
+    // Constants of the side table, if any.
     ns_status status = find_constants(a, trajectory, &constants);
     for (uint32_t s = 0; s < map->sources.count && status == NS_OK; s++) {
+        // Segments of all sources are in the same order.
         const segment* g = &a->tables[s].segments.data[number];
         const nsi_stream_rows rows = {.table = &a->tables[s].csv,
                                       .path = a->path,
@@ -580,14 +593,16 @@ static ns_status add_segment(addition* a, uint32_t number, const char* file) {
         status = nsi_stream_open(map, &map->sources.data[s], &rows, &arena, &streams[s], a->error);
     }
 
-    // Resample onto the shared grid; the requested part may leave nothing.
+    // Resample onto the shared grid.
     nsi_grid grid = {0};
     if (status == NS_OK) status = choose_grid(a, streams, &grid);
+    // The part of the recording that was asked for may be empty.
     if (status == NS_OK) grid = cut_grid(a->part, grid);
     if (status == NS_OK && grid.count > 0) {
         status = add_recording(a, streams, &grid, trajectory, file);
     }
 
+    // Temporary memory, on success and on failure.
     for (uint32_t s = 0; s < map->sources.count; s++) nsi_stream_free(&streams[s]);
     nsi_free(&arena.allocator, streams);
     nsi_arena_free(&arena);
@@ -637,7 +652,7 @@ static void add_rounded(nsi_text_builder* text, double x) {
 
 static void describe_source(nsi_text_builder* text, const nsi_map_source* source,
                             const source_history* h, double period) {
-    // How samples were obtained.
+    // How the samples were obtained.
     if (h->resampled) {
         nsi_text_add(text, "resampled %s from %s",
                      ns_choice_help(&ns_resamples, (int)source->resample),
@@ -646,7 +661,7 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
         nsi_text_add(text, "as recorded, at ");
     }
 
-    // Row rate: a range when files or trajectories differ.
+    // Row rate, as a range if files or trajectories differ.
     if (h->fastest > 0.0) {
         add_rounded(text, h->slowest);
         if (h->fastest > 1.001 * h->slowest) {
@@ -655,14 +670,17 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
         }
         nsi_text_add(text, " Hz");
     } else {
+        // Too few rows for a rate.
         nsi_text_add(text, "single rows");
     }
 
+    // Irregularities.
     if (h->uneven || h->gaps) {
         nsi_text_add(text, " (%s%s%s)", h->uneven ? "uneven" : "", h->uneven && h->gaps ? ", " : "",
                      h->gaps ? "with gaps" : "");
     }
 
+    // Target rate.
     if (h->resampled) {
         nsi_text_add(text, " to ");
         add_rounded(text, 1.0 / period);
@@ -673,6 +691,7 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
     if (h->repaired > 0) {
         nsi_text_add(text, "; time repaired in %u row%s", h->repaired, h->repaired == 1 ? "" : "s");
     }
+    // Rows outside the time span that all sources share.
     if (h->cut_before > 0) {
         nsi_text_add(text, "; %u row%s left out before the beginning", h->cut_before,
                      h->cut_before == 1 ? "" : "s");
@@ -680,6 +699,7 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
     if (h->cut > 0) {
         nsi_text_add(text, "; %u row%s left out after the end", h->cut, h->cut == 1 ? "" : "s");
     }
+    // Quaternions change sign and length.
     if (source->quaternions.count > 0) nsi_text_add(text, "; quaternions made unit and continuous");
 }
 
@@ -754,6 +774,7 @@ static ns_status add_tables(addition* a, const char* text, size_t size) {
 
 ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, const char* path,
                                const ns_data_part* part, ns_error* error) {
+    // Validate the requested part of the recordings.
     ns_status status = check_part(part, error);
     if (status != NS_OK) return status;
 
@@ -772,12 +793,13 @@ ns_status nsi_dataset_add_text(ns_dataset* data, const char* text, size_t size, 
     // Counters continue those of files added before.
     if (a.tables && a.history) {
         memcpy(a.history, data->history, count * sizeof *a.history);
+        // Parse the text, and add its recordings.
         status = add_tables(&a, text, size);
     } else {
         status = nsi_fail_nomem(error);
     }
 
-    // Tables are needed only while recordings are made from them.
+    // Free the tables: recordings have their own copies.
     for (uint32_t k = 0; k < count && a.tables; k++) {
         ns_table_free(&a.tables[k].csv);
         nsi_array_free(&memory, &a.tables[k].segments);

@@ -118,12 +118,13 @@ static ns_status find_meaning(inference* in, const char* column, meaning* m) {
                  {"traj", TRAJECTORY},
                  {"trajectory", TRAJECTORY},
                  {"step", IGNORED}};
+    // Exact names only: "time_constant" is no time.
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
         if (strcmp(column, words[k].name) == 0) m->kind = words[k].kind;
     }
 
-    // Coordinates, velocities and joint forces, by number (q0) or by joint (q_elbow). "qd" is tried
-    // before its prefix "q".
+    // States and joint torques, by index (q0) or by joint (q_elbow). "qd" is tried before its
+    // prefix "q".
     const ns_model_sizes* n = &in->model->sizes;
     static const struct {
         const char *numbered, *named;
@@ -132,17 +133,20 @@ static ns_status find_meaning(inference* in, const char* column, meaning* m) {
     } states[] = {
         {"qd", "qd_", CHANNEL, true}, {"q", "q_", CHANNEL, false}, {"tau", "tau_", CONTROL, true}};
     for (size_t k = 0; k < sizeof states / sizeof *states && m->kind == UNKNOWN; k++) {
+        // An index follows directly, a joint name after an underscore.
         const char* rest = infer_prefix_rest(column, states[k].numbered);
         uint32_t number = rest ? whole_number(rest) : NSI_NONE;
+        // Joints with several coordinates have one column each.
         if (number == NSI_NONE && (rest = infer_prefix_rest(column, states[k].named))) {
             number = joint_component(in->model, rest, states[k].velocity);
         }
         if (number == NSI_NONE) continue;
+        // Indices beyond the model are errors rather than unknown columns.
         return numbered(in, m, states[k].kind, states[k].numbered, number,
                         states[k].velocity ? n->nv : n->nq);
     }
 
-    // Whatever remains may be the control of an actuator.
+    // Anything else may be the control of an actuator.
     return m->kind == UNKNOWN ? find_control(in, column, m) : NS_OK;
 }
 
@@ -191,27 +195,31 @@ static ns_status column_formula(inference* in, ns_data_map* map, const char* nam
 
 static ns_status infer_add_column(inference* in, ns_data_map* map, uint32_t column) {
     nsi_map_source* source = &map->sources.data[0];
+    // What find_meaning() concluded for this column.
     const meaning* m = &in->columns[column];
     const char* column_name = in->table->names[column];
     nsi_map_formula f;
     ns_status status = NS_OK;
 
-    // t, and time as well: the first counts.
+    // A second time or trajectory column is not used: the first one counts.
     bool second =
         (m->kind == TIME && source->time.formula) || (m->kind == TRAJECTORY && map->trajectory);
 
     switch (second ? UNKNOWN : m->kind) {
+    // Times are used as they are.
     case TIME: return column_formula(in, map, NULL, column, &source->time);
     case TRAJECTORY:
         map->trajectory = nsi_arena_string(&map->arena, column_name, strlen(column_name));
+        // The header is line 1 of the table.
         map->trajectory_line = map->trajectory_column = 1;
         return map->trajectory ? NS_OK : nsi_fail_nomem(in->error);
 
-    // Formulas that copy the column; quantities keep its name.
+    // Channels and controls are formulas that copy the column; quantities keep its name.
     case CHANNEL:
     case CONTROL:
         status = column_formula(in, map, m->name[0] ? m->name : column_name, column, &f);
         if (status != NS_OK) return status;
+        // Without noise information, the weight of a channel is 1.
         return m->kind == CHANNEL ? nsi_map_add_channel(map, source, &f, 0.0, 1.0, in->error)
                                   : nsi_map_add_control(map, source, &f, in->error);
 
@@ -222,6 +230,7 @@ static ns_status infer_add_column(inference* in, ns_data_map* map, uint32_t colu
             return nsi_fail_nomem(in->error);
         }
         break;
+    // Columns such as step counters carry no information.
     case IGNORED: break;
     }
     return NS_OK;
@@ -259,11 +268,13 @@ static ns_status add_quaternions(inference* in, ns_data_map* map) {
 }
 
 static ns_status fill_map(inference* in, ns_data_map* map) {
-    // Interpret each column name, first as a state or control, then as a quantity of the model.
+    // Interpret each column name as a state or a control.
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < in->table->ncol && status == NS_OK; k++) {
         status = find_meaning(in, in->table->names[k], &in->columns[k]);
     }
+
+    // Remaining columns may be quantities of the model, by their full name.
     if (status == NS_OK) {
         status = ns_model_quantities(in->model, NULL, mark_quantity, in, in->error);
     }
@@ -273,15 +284,19 @@ static ns_status fill_map(inference* in, ns_data_map* map) {
         !nsi_array_push(&map->arena.allocator, &map->sources, (nsi_map_source){0})) {
         status = nsi_fail_nomem(in->error);
     }
+
+    // Columns become channels and controls.
     for (uint32_t k = 0; k < in->table->ncol && status == NS_OK; k++) {
         status = infer_add_column(in, map, k);
     }
+    // Coordinates of floating and spherical joints form quaternions.
     if (status == NS_OK) status = add_quaternions(in, map);
 
     // A table without any known column, or without time, needs a map from the user.
     if (status == NS_OK && map->channels.count + map->controls.count == 0) {
         status = infer_fail_unknown(in);
     }
+    // Without time or sample rate, there is no simulation to compare with.
     if (status == NS_OK && !map->sources.data[0].time.formula) {
         status = nsi_fail(in->error, NS_ERR_PARSE,
                           "%.200s:1: column t (time in s) is missing; add it, or give a map with "

@@ -378,6 +378,7 @@ static uint32_t definitions_until(const nsi_map_source* source, const char* name
 static ns_status read_quaternions(reader* r, const nsi_yaml_node* node, nsi_map_source* source) {
     if (!node) return NS_OK;
 
+    // Both errors show the same example.
     static const char example[] = "write a list of lists of four columns, [[qw, qx, qy, qz]]";
     if (node->type != NSI_YAML_LIST) {
         return nsi_yaml_fail(r->yaml, node, r->error, "quaternions: %s", example);
@@ -388,6 +389,7 @@ static ns_status read_quaternions(reader* r, const nsi_yaml_node* node, nsi_map_
         if (entry->type != NSI_YAML_LIST || entry->count != 4) {
             return nsi_yaml_fail(r->yaml, entry, r->error, "quaternions: %s", example);
         }
+        // Limits keep malicious files cheap.
         if (source->quaternions.count == NSI_MAP_MAX_FORMULAS) {
             return nsi_yaml_fail_limit(r->yaml, entry, r->error, "more than %d quaternions",
                                        NSI_MAP_MAX_FORMULAS);
@@ -400,10 +402,12 @@ static ns_status read_quaternions(reader* r, const nsi_yaml_node* node, nsi_map_
         for (int k = 0; k < 4; k++, name = name->next) {
             ns_status status = map_read_text(r, name, &q.names[k]);
             if (status != NS_OK) return status;
+            // Definitions may refer to earlier ones; find where this component becomes available.
             uint32_t until = definitions_until(source, q.names[k]);
             if (until > q.after) q.after = until;
         }
 
+        // Streams apply them in the order of the file.
         if (!nsi_array_push(&r->map->arena.allocator, &source->quaternions, q)) {
             return nsi_fail_nomem(r->error);
         }
@@ -487,12 +491,13 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
     if (node->type != NSI_YAML_LIST || node->count == 0) {
         return nsi_yaml_fail(r->yaml, node, r->error, "columns: write a list of names, [t, x, y]");
     }
+    // Limits keep malicious files cheap.
     if (node->count > NSI_MAP_MAX_FORMULAS) {
         return nsi_yaml_fail_limit(r->yaml, node, r->error, "more than %d columns",
                                    NSI_MAP_MAX_FORMULAS);
     }
 
-    // Each name must fit into a table header and be unique.
+    // Each name must fit into a table header.
     for (const nsi_yaml_node* entry = node->first; entry; entry = entry->next) {
         const char* name = "";
         ns_status status = map_read_text(r, entry, &name);
@@ -501,12 +506,15 @@ static ns_status read_columns(reader* r, const nsi_yaml_node* node) {
             return nsi_yaml_fail_limit(r->yaml, entry, r->error, "a name has more than %d bytes",
                                        NS_TABLE_MAX_NAME);
         }
+
+        // Names must be unique, because formulas refer to columns by name.
         for (uint32_t k = 0; k < r->map->columns.count; k++) {
             if (strcmp(r->map->columns.data[k], name) != 0) continue;
             return nsi_yaml_fail(r->yaml, entry, r->error,
                                  "columns: \"%.100s\" is given twice; rename one", name);
         }
 
+        // Columns of the file, from left to right.
         if (!nsi_array_push(&r->map->arena.allocator, &r->map->columns, name)) {
             return nsi_fail_nomem(r->error);
         }

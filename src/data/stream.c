@@ -191,6 +191,7 @@ static ns_status repair_times(nsi_stream* s, ns_error* error) {
         double time = s->times[k];
         uint32_t row = s->rows[k], to = k;
         for (; to > 0 && s->times[to - 1] > time; to--) {
+            // A large jump back means several recordings rather than a late row.
             if (k - to == MOST_MOVED) {
                 return nsi_fail(
                     error, NS_ERR_PARSE,
@@ -198,23 +199,26 @@ static ns_status repair_times(nsi_stream* s, ns_error* error) {
                     "several recordings, name the column that distinguishes them as trajectory",
                     s->path, s->table->lines[row], MOST_MOVED);
             }
+            // Shift later rows up.
             s->times[to] = s->times[to - 1];
             s->rows[to] = s->rows[to - 1];
         }
+        // Insert the row.
         s->times[to] = time;
         s->rows[to] = row;
 
-        // Count the rows that moved, for the description of the dataset.
+        // Count moved rows, for the description of the dataset.
         if (to < k) s->repaired++;
     }
 
-    // Of rows with equal times the first one stays.
+    // Of rows with equal times, keep the first.
     uint32_t kept = 1;
     for (uint32_t k = 1; k < s->count; k++) {
         if (s->times[k] == s->times[kept - 1]) {
             s->repaired++;
             continue;
         }
+        // Compact in place.
         s->times[kept] = s->times[k];
         s->rows[kept++] = s->rows[k];
     }
@@ -305,6 +309,7 @@ static ns_status cut_rows(nsi_stream* s, ns_error* error) {
 ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
                           const nsi_stream_rows* rows, nsi_arena* arena, nsi_stream* out,
                           ns_error* error) {
+    // Without rows there are no times; callers guarantee at least one row.
     uint32_t first = rows->first;
     *out = (nsi_stream){.map = map,
                         .source = source,
@@ -315,7 +320,7 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
                         .arena = arena,
                         .count = map->row_samples > 0 ? map->row_samples : rows->end - first};
 
-    // Select the rows; if a row is a recording, all samples refer to the same row.
+    // Select the rows; if a row is a whole recording, all samples refer to that row.
     out->rows = nsi_arena_alloc(arena, out->count * sizeof *out->rows);
     out->times = nsi_arena_alloc(arena, out->count * sizeof *out->times);
     out->scratch = nsi_arena_alloc(arena, out->count * sizeof *out->scratch);
@@ -323,16 +328,18 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
     for (uint32_t k = 0; k < out->count; k++)
         out->rows[k] = map->row_samples > 0 ? first : first + k;
 
-    // Times come from the row rate or from a formula of columns; check_times reports NaN with its
-    // line.
+    // Times come from the row rate or from a formula; check_times() reports NaN with its line.
     ns_status status = NS_OK;
     if (source->rate > 0.0) {
         for (uint32_t k = 0; k < out->count; k++) out->times[k] = k / source->rate;
     } else {
         status = compute(out, &source->time, NULL, out->times, error);
     }
+
+    // Align the clock of this source with the others.
     for (uint32_t k = 0; k < out->count && status == NS_OK; k++) {
         out->times[k] += source->offset;
+        // Infinity and NaN are reported in the same way.
         if (!isfinite(out->times[k])) out->times[k] = NAN;
     }
 
@@ -342,6 +349,8 @@ ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
     if (status == NS_OK) status = check_times(out, error);
     if (status == NS_OK) status = cut_before(out, error);
     if (status == NS_OK) status = cut_rows(out, error);
+
+    // Typical row spacing, for the choice of a period.
     if (status == NS_OK) out->spacing = nsi_series_spacing(out->times, out->count, out->scratch);
     return status;
 }
