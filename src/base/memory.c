@@ -73,30 +73,34 @@ static size_t next_chunk_size(const nsi_arena* arena) {
 }
 
 void* nsi_arena_alloc(nsi_arena* arena, size_t size) {
+    // Round up to the alignment, without overflow.
     if (size > SIZE_MAX - ARENA_OVERHEAD - ARENA_ALIGNMENT) return NULL;
     size = (size + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     if (size == 0) size = ARENA_ALIGNMENT; // so that no two blocks share an address
 
-    // The usual case: it fits into the newest chunk.
+    // Common case: the block fits into the newest chunk.
     if (arena->size - arena->used >= size) {
         void* block = (char*)arena->chunks + arena->used;
         arena->used += size;
         return block;
     }
 
-    // A large block gets a chunk to itself, so that the room left in the newest is not lost.
+    // A large block gets its own chunk, so that the room left in the newest is not lost.
     size_t chunk_size = next_chunk_size(arena);
     bool alone = size > chunk_size / 4;
     if (alone) chunk_size = size + ARENA_OVERHEAD;
 
+    // Allocate the chunk; its header links it into the list.
     nsi_arena_chunk* chunk = nsi_alloc(&arena->allocator, chunk_size);
     if (!chunk) return NULL;
     size_t offset = first_offset(chunk);
 
+    // A chunk of its own goes behind the newest, which stays open for small blocks.
     if (alone && arena->chunks) {
         chunk->next = arena->chunks->next;
         arena->chunks->next = chunk;
     } else {
+        // Otherwise the new chunk becomes the newest.
         chunk->next = arena->chunks;
         arena->chunks = chunk;
         arena->used = offset + size;

@@ -130,25 +130,28 @@ static bool equals(const char* text, size_t size, const char* word) {
 }
 
 ns_status nsi_text_read_double(const char* text, size_t size, double* out) {
+    // Non-finite numbers are written as in our own files.
     *out = equals(text, size, "inf") ? INFINITY : equals(text, size, "-inf") ? -INFINITY : NAN;
     if (isinf(*out) || equals(text, size, "nan")) return NS_OK;
 
-    // Only plain decimal numbers: strtod() would take more, such as hexadecimal ones.
+    // Accept plain decimal numbers only: strtod() would take more, such as hexadecimal ones.
     const char* point;
     if (!is_decimal(text, text + size, &point)) return NS_ERR_PARSE;
+    // Bounds the copy below.
     if (size > NSI_MAX_NUMBER) return NS_ERR_LIMIT;
 
-    // The separator of the locale, between the 0 and the 5.
+    // Find the decimal separator of the locale: print 0.5 and look between the digits.
     char half[NUMBER_SIZE];
     int half_size = snprintf(half, sizeof half, "%.1f", 0.5);
     size_t separator = half_size > 2 && half_size < NUMBER_SIZE ? (size_t)half_size - 2 : 0;
 
-    // strtod() reads in the locale, so that its separator replaces the point.
+    // strtod() reads in the locale: replace the point by its separator.
     char local[NSI_MAX_NUMBER + NUMBER_SIZE];
     size_t before = point ? (size_t)(point - text) : size;
     memcpy(local, text, before);
     size_t length = before;
     if (point) {
+        // Separators may have several bytes.
         memcpy(local + length, half + 1, separator);
         length += separator;
         memcpy(local + length, point + 1, size - before - 1);
@@ -156,6 +159,7 @@ ns_status nsi_text_read_double(const char* text, size_t size, double* out) {
     }
     local[length] = '\0';
 
+    // The whole text must be consumed; overflow is an error, underflow is not.
     char* end;
     *out = strtod(local, &end);
     if (end != local + length) return NS_ERR_PARSE;

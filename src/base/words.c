@@ -155,6 +155,7 @@ static const char* canonical_word(const char* word, size_t size) {
 // Copy a name in small letters with the first synonym in place of each of its words; false when it is
 // too long.
 static bool canonical_name(const char* name, char out[NS_WORD_SIZE]) {
+    // Lower case, in ASCII only: names are identifiers.
     char lower[NS_WORD_SIZE] = "";
     size_t used = 0, letters = strlen(name);
     for (size_t k = 0; k <= letters; k++) {
@@ -162,22 +163,26 @@ static bool canonical_name(const char* name, char out[NS_WORD_SIZE]) {
         lower[k] = (char)(capital ? name[k] - 'A' + 'a' : name[k]);
     }
 
+    // Replace word by word.
     for (const char* at = lower; *at;) {
-        // The rest as a whole ("semi_implicit"), or up to the next separator, or the separator.
+        // Try the rest as a whole ("semi_implicit"), then up to the next separator.
         size_t size = strlen(at);
         const char* word = canonical_word(at, size);
         if (!word) {
             for (size = 0; is_letter(at[size]);) size++;
             word = canonical_word(at, size);
         }
+        // A separator is copied as it is.
         if (size == 0) size = 1;
 
+        // Append the synonym or the original word.
         size_t length = word ? strlen(word) : size;
         if (used + length >= NS_WORD_SIZE) return false;
         memcpy(out + used, word ? word : at, length);
         used += length;
         at += size;
     }
+    // Two names match if their canonical forms are equal.
     out[used] = '\0';
     return true;
 }
