@@ -79,7 +79,7 @@ static ns_status choose_channels(maker* m, const char* file, const char* const* 
                                  uint32_t npattern, ns_error* error) {
     const ns_table* table = m->table;
 
-    // A pattern that matches nothing is a mistake.
+    // A pattern that matches nothing is most likely a typing error.
     for (uint32_t k = 0; k < npattern; k++) {
         bool found = false;
         for (uint32_t c = 0; c < table->ncol; c++)
@@ -90,14 +90,17 @@ static ns_status choose_channels(maker* m, const char* file, const char* const* 
         }
     }
 
-    // Channels in the order of the table.
+    // Channels in table order; patterns may ask for more of them than the default shows.
     uint32_t most = npattern > 0 ? NSI_CURVES_MAX : NSI_CURVES_DEFAULT;
     for (uint32_t c = 0; c < table->ncol; c++) {
         const char* name = table->names[c];
+        // Columns that organise the table are no channels.
         if (c == m->t || c == m->traj || c == m->test) continue;
+        // Predictions are drawn in the panel of the recorded channel.
         if (is_partner(table, name)) continue;
         channel one = make_channel(table, c);
         if (!is_wanted(table, &one, patterns, npattern)) continue;
+        // Without patterns, the first channels are a preview.
         if (m->nchannel == most && npattern == 0) break;
         if (m->nchannel == most) {
             return nsi_fail(error, NS_ERR_ARGUMENT, "%.200s: more than %u columns; choose fewer",
@@ -105,6 +108,8 @@ static ns_status choose_channels(maker* m, const char* file, const char* const* 
         }
         m->channels[m->nchannel++] = one;
     }
+
+    // A table of times alone has nothing to plot.
     if (m->nchannel > 0) return NS_OK;
     return nsi_fail(error, NS_ERR_ARGUMENT,
                     "%.200s: there are no columns to draw besides t, traj and test", file);
@@ -210,18 +215,21 @@ static const double* take_column(const maker* m, uint32_t column) {
 }
 
 static bool curves_fill(maker* m, ns_figure* chart) {
+    // Predicted files have one simulation, reports of a fit have two.
     static const char* const classes[3] = {"recorded", "before", "after"};
     static const char* const replayed[3] = {"recorded", "before", "predicted"};
     nsi_figures* charts = m->charts;
     uint32_t own[3] = {m->t, m->traj, m->test}, ncolumn = 1;
+    // Room for x, t, traj, test and up to three curves per channel.
     ns_figure_column* columns = nsi_figure_table(charts, chart, 4 + 3 * m->nchannel, m->count);
     ns_line_panel* panels = nsi_figures_zeros(charts, m->nchannel, sizeof *panels);
     double* x = nsi_figures_zeros(charts, m->count, sizeof *x);
     bool* breaks = nsi_figures_zeros(charts, m->count, sizeof *breaks);
     if (!columns || !panels || !x || !breaks) return false;
 
-    // Columns of the table that place rows: t, traj, test.
+    // Columns that place rows: t, traj, test. Trajectories are laid out one after another.
     bool moved = place_rows(m, x, breaks);
+    // The axis is time only if nothing was moved.
     columns[0] = (ns_figure_column){.name = moved || m->t == NSI_NONE ? "x" : "t", .numbers = x};
     for (int k = moved ? 0 : 1; k < 3; k++) {
         if (own[k] == NSI_NONE) continue;
@@ -230,16 +238,20 @@ static bool curves_fill(maker* m, ns_figure* chart) {
         columns[ncolumn++] = (ns_figure_column){.name = m->table->names[own[k]], .numbers = values};
     }
 
-    // A panel for each channel, with a curve for each of its columns.
+    // One panel per channel, with one curve per column: recorded, before, after.
     for (uint32_t c = 0; c < m->nchannel; c++) {
         ns_line_series* series = nsi_figures_zeros(charts, 3, sizeof *series);
         if (!series) return false;
         const channel* from = &m->channels[c];
         bool several = from->columns[1] != NSI_NONE || from->columns[2] != NSI_NONE;
+        // A single curve needs no legend.
         const char* const* names = from->replayed ? replayed : classes;
         uint32_t nseries = 0;
+        // Panels carry the name of the recorded column.
         panels[c].y.label = nsi_figures_text(charts, "%s", m->table->names[from->own]);
         if (!panels[c].y.label) return false;
+
+        // Curves in a fixed order, so that colours mean the same in all panels.
         for (int k = 0; k < 3; k++) {
             if (from->columns[k] == NSI_NONE) continue;
             const char* name = nsi_figures_text(charts, "%s", m->table->names[from->columns[k]]);
@@ -253,13 +265,16 @@ static bool curves_fill(maker* m, ns_figure* chart) {
         panels[c].nseries = nseries;
     }
 
-    // The chart over all of it.
+    // The chart refers to the columns of the table.
     chart->ncolumn = ncolumn;
     chart->as.lines = (ns_line_chart){
         .x = x, .count = m->count, .breaks = breaks, .panels = panels, .npanel = m->nchannel};
+    // Say what x is.
     chart->as.lines.x_axis.label = m->t == NSI_NONE ? "rows"
                                    : moved          ? "t (s), one trajectory after the other"
                                                     : "t (s)";
+
+    // Shade the spans of test data.
     return find_spans(m, x, &chart->as.lines);
 }
 

@@ -69,10 +69,11 @@ static double heatmap_label_room(const ns_heatmap* m) {
 
 static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double left, double room,
                     double side) {
+    // Both maps have the same scale and size.
     double cell = side / m->cells;
     nsi_html_name(b, "m", left + side / 2.0, TOP - 8.0, m->titles[which], side + GAP);
 
-    // Cells, row 0 at the bottom.
+    // Cells, row 0 at the bottom. The tooltip gives the number.
     for (uint32_t i = 0; i < m->cells; i++) {
         for (uint32_t k = 0; k < m->cells; k++) {
             double value = m->values[which][(size_t)i * m->cells + k];
@@ -82,10 +83,11 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
         }
     }
 
-    // Ticks along both axes.
+    // Ticks along both axes, which have the same range.
     nsi_scale x = heatmap_scale(m), y = x;
     x.from = left;
     x.to = left + side;
+    // Screen coordinates point down.
     y.from = TOP + side;
     y.to = TOP;
     nsi_ticks ticks = nsi_scale_ticks(&y, 6);
@@ -93,18 +95,22 @@ static void add_map(nsi_text_builder* b, const ns_heatmap* m, int which, double 
         nsi_html_label(b, "e", left - 4.0, nsi_scale_place(&y, ticks.value[k]) + 3.5,
                        ticks.label[k].text);
     }
+
+    // Ticks of x need room for their labels' width.
     ticks = nsi_html_ticks(&x, 6);
     for (uint32_t k = 0; k < ticks.count; k++) {
         nsi_html_label(b, "m", nsi_scale_place(&x, ticks.value[k]), TOP + side + 12.0,
                        ticks.label[k].text);
     }
 
-    // Names of the axes, and the star.
+    // Axis labels, the vertical one rotated.
     nsi_html_name(b, "m", left + side / 2.0, TOP + side + 24.0, m->axes[0], side + GAP);
     nsi_text_add(b, "<text class=\"m\" transform=\"translate(%s,%s) rotate(-90)\">",
                  nsi_html_length(left - room + 12.0).text, nsi_html_length(TOP + side / 2.0).text);
     nsi_html_fit(b, m->axes[1], side + GAP);
     nsi_text_add(b, "</text>\n");
+
+    // A star marks the true values.
     add_star(b, nsi_scale_place(&x, m->mark[0]), nsi_scale_place(&y, m->mark[1]));
 }
 

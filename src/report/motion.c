@@ -197,29 +197,41 @@ ns_status ns_motion_add_quantity(ns_motion* v, const char* name, const char* uni
 }
 
 ns_status ns_motion_set_poses(ns_motion* v, const double* poses, ns_error* error) {
+    // Position in the world, and orientation as a quaternion (w first).
     static const char* const parts[POSE] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
+    // Poses belong to the track that was added last.
     track* t = last_track(v, error);
     if (!t) return NS_ERR_STATE;
     episode* e = last_episode(v, error);
+    // One row holds the poses of all links.
     size_t stride = (size_t)POSE * v->model->sizes.nlink;
+
+    // Poses of a track that has some are replaced in place, without new columns.
     if (t->poses != NSI_NONE) {
         for (uint32_t c = 0; c < stride; c++) {
             nsi_columns_replace(&v->columns, t->poses + c, poses + c, stride, NSI_POSE_STEP);
         }
         return NS_OK;
     }
+
+    // Otherwise, add one packed column per component.
     uint32_t first = v->columns.list.count;
     for (uint32_t c = 0; c < stride; c++) {
+        // Components are quantities of their own, so that the viewer can plot them.
         char name[NSI_MODEL_MAX_NAME + 20];
         const char* link = v->model->links[c / POSE].def.name;
         snprintf(name, sizeof name, "link/%s/pose/%s", link, parts[c % POSE]);
+        // Packing: rounded to NSI_POSE_STEP, which is invisible on the screen.
         ns_status status =
             nsi_columns_add(&v->columns, poses + c, stride, e->rows, NSI_POSE_STEP, error);
         if (status != NS_OK) return status;
+        // Only positions have a unit.
         uint32_t* column = quantity_column(v, e, name, c % POSE < 3 ? "m" : "");
         if (!column) return nsi_fail_nomem(error);
         *column = first + c;
     }
+
+    // The track refers to its first column; the others follow.
     t->poses = first;
     return NS_OK;
 }

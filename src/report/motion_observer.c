@@ -231,18 +231,24 @@ static bool is_reached(const ns_motion_observer* m, const ns_motion_states* rows
 // Observations of up to CHUNK rows from `*row` on, which is moved past them.
 static ns_status evaluate_chunk(ns_motion_observer* m, evaluation* e, uint32_t* row,
                                 ns_error* error) {
+    // Rows are evaluated as a batch of one-step rollouts.
     const ns_motion_states* rows = e->rows;
     size_t nx = m->z.nx, nc = m->z.nc, ny = m->z.ny;
     uint32_t from[CHUNK], count = 0;
+
+    // Gather the states of the next rows; rows after a divergence are skipped.
     for (; *row < e->nrow && count < CHUNK; ++*row) {
         if (!is_reached(m, rows, *row)) continue;
         memcpy(e->x0 + count * nx, rows->states + *row * nx, nx * sizeof(double));
         if (rows->controls) {
             memcpy(e->controls + count * nc, rows->controls + *row * nc, nc * sizeof(double));
         }
+        // Remember where the results go.
         from[count++] = *row;
     }
     if (count == 0) return NS_OK;
+
+    // A step from each state computes the quantities at that state.
     ns_rollout_args args = {.batch = count,
                             .steps = 1,
                             .x0 = e->x0,
@@ -251,8 +257,10 @@ static ns_status evaluate_chunk(ns_motion_observer* m, evaluation* e, uint32_t* 
                             .weights = rows->weights,
                             .observations = e->chunk};
     ns_status status = ns_rollout(m->system, m->work, &args, error);
-    // Where the step leads does not matter: its quantities are there.
+    // A step may diverge, but the quantities at its start are valid.
     if (status != NS_OK && status != NS_ERR_NONFINITE) return status;
+
+    // Scatter the observations back to their rows.
     for (uint32_t k = 0; k < count; k++) {
         memcpy(e->y + from[k] * ny, e->chunk + k * ny, ny * sizeof(double));
     }

@@ -142,6 +142,7 @@ static const char* node_name(maker* m, const ns_network_diagram* p, uint32_t lay
 // One row for each weight.
 static void fill_table(maker* m, const ns_network_diagram* p, nsi_figures* charts,
                        ns_figure* chart) {
+    // Count the weights, and find the widest layer.
     uint32_t count = 0, most = 1;
     for (uint32_t k = 0; k < p->nlayer; k++) {
         const ns_network_diagram_layer* l = &p->layers[k];
@@ -149,22 +150,30 @@ static void fill_table(maker* m, const ns_network_diagram* p, nsi_figures* chart
         most = l->rows > most ? l->rows : most;
         most = l->columns > most ? l->columns : most;
     }
+
+    // Memory belongs to the figure.
     ns_figure_column* columns = nsi_figure_table(charts, chart, 4, count);
     double* layers = nsi_figures_zeros(charts, count, sizeof *layers);
     double* weights = nsi_figures_zeros(charts, count, sizeof *weights);
     const char** from = nsi_figures_zeros(charts, count, sizeof *from);
     const char** to = nsi_figures_zeros(charts, count, sizeof *to);
     const char** names = new_names(m, most);
+    // The caller checks once, after several steps.
     if (!columns || !layers || !weights || !from || !to || !names) {
         m->failed = true;
         return;
     }
+
+    // One row per weight, layer by layer.
     for (uint32_t k = 0, row = 0; k < p->nlayer; k++) {
         const ns_network_diagram_layer* l = &p->layers[k];
+        // Names of the nodes that this layer leads to.
         for (uint32_t i = 0; i < l->columns; i++) names[i] = node_name(m, p, k + 1, i, false);
         for (uint32_t j = 0; j < l->rows; j++) {
+            // The last row of a layer holds its biases.
             const char* source = node_name(m, p, k, j, l->bias && j + 1 == l->rows);
             for (uint32_t i = 0; i < l->columns; i++, row++) {
+                // Weights are stored input by output.
                 layers[row] = k + 1;
                 from[row] = source;
                 to[row] = names[i];
@@ -172,6 +181,8 @@ static void fill_table(maker* m, const ns_network_diagram* p, nsi_figures* chart
             }
         }
     }
+
+    // Columns of the table: layer, connection, weight.
     columns[0] = (ns_figure_column){.name = "layer", .numbers = layers};
     columns[1] = (ns_figure_column){.name = "from", .texts = from};
     columns[2] = (ns_figure_column){.name = "to", .texts = to};
@@ -180,17 +191,21 @@ static void fill_table(maker* m, const ns_network_diagram* p, nsi_figures* chart
 
 ns_status nsi_weights_add_figure(const ns_system* system, uint32_t set, const double* weights,
                                  const char* when, nsi_figures* charts, ns_error* error) {
+    // All names belong to the figure.
     maker m = {.arena = &charts->arena};
     const nsi_binding* binding = system->binding;
     const nsi_binding_set* s = &binding->sets[set];
+    // Formulas have no layers to draw.
     if (s->formula != NSI_NONE) return NS_OK;
     const ns_network_def* def = ns_blueprint_network(binding->blueprint, s->network);
+    // Shape of the network, and names at both ends.
     nsi_layer shapes[NSI_MAX_LAYERS];
     uint32_t nlayer = nsi_network_layers(def, s->ninput, s->noutput, shapes);
     ns_network_diagram_layer* layers = nsi_figures_zeros(charts, nlayer, sizeof *layers);
     const char** inputs = port_names(&m, binding, set, true);
     const char** outputs = port_names(&m, binding, set, false);
     const char** last = outputs ? last_names(&m, def, shapes[nlayer - 1].columns, outputs) : NULL;
+    // Titles say whether weights are before or after training.
     const char** notes = new_names(&m, 2);
     const char *gap = when ? ", " : "", *line = when ? "_" : "", *which = when ? when : "";
     const char* title = nsi_figures_text(charts, "Network %s%s%s", s->name, gap, which);
@@ -199,6 +214,8 @@ ns_status nsi_weights_add_figure(const ns_system* system, uint32_t set, const do
     if (!layers || !inputs || !last || !notes || !title || !name || !heading) {
         return nsi_fail_nomem(error);
     }
+
+    // Layers refer to the weights of this set.
     for (uint32_t k = 0; k < nlayer; k++) {
         const nsi_layer* from = &shapes[k];
         layers[k] = (ns_network_diagram_layer){
@@ -208,8 +225,12 @@ ns_status nsi_weights_add_figure(const ns_system* system, uint32_t set, const do
             .bias = from->bias,
             .heading = k + 1 < nlayer ? ns_activation_name(def->activation) : "outputs"};
     }
+
+    // Notes: where the network is used, and how large it is.
     notes[0] = make_use_note(&m, binding, set, outputs);
     notes[1] = make_size_note(&m, binding, set);
+
+    // The diagram, and the same numbers as a table.
     ns_figure* chart = nsi_figures_add(charts, NS_FIGURE_NETWORK, name, title);
     if (!chart) return nsi_fail_nomem(error);
     chart->as.network = (ns_network_diagram){.title = heading,
@@ -219,6 +240,7 @@ ns_status nsi_weights_add_figure(const ns_system* system, uint32_t set, const do
                                              .nlayer = nlayer,
                                              .inputs = inputs,
                                              .outputs = last};
+
     fill_table(&m, &chart->as.network, charts, chart);
     return m.failed ? nsi_fail_nomem(error) : NS_OK;
 }

@@ -160,7 +160,7 @@ static void diagram_lay_out(drawing* d) {
     const ns_network_diagram* n = d->network;
     column *first = &d->columns[0], *last = &d->columns[n->nlayer];
 
-    // Large layers are drawn smaller.
+    // Nodes of large layers are drawn smaller, so that the diagram stays readable.
     d->height = 0.0;
     for (uint32_t k = 0; k <= n->nlayer; k++) {
         column* c = &d->columns[k];
@@ -168,30 +168,34 @@ static void diagram_lay_out(drawing* d) {
             c->drawn > NSI_NETWORK_FULL_SIZE ? (double)NSI_NETWORK_FULL_SIZE / c->drawn : 1.0;
         c->spacing = SPACING * shrink;
         c->radius = RADIUS * shrink;
+        // The tallest column determines the height.
         d->height = fmax(d->height, column_height(c));
     }
 
-    // Columns side by side, each in the middle of the height.
+    // Columns side by side, centred vertically; the left margin holds input labels.
     d->left = MARGIN + widest_label(first, n->inputs) + 2.0 * RADIUS;
     d->top = 2.0 * MARGIN + LINE * (n->nnote + 2.5);
     double x = d->left;
     for (uint32_t k = 0; k <= n->nlayer; k++) {
         column* c = &d->columns[k];
         bool small = c->drawn > NSI_NETWORK_FULL_SIZE;
+        // Dense layers need more room for their many lines.
         if (k > 0) x += small || d->columns[k - 1].drawn > NSI_NETWORK_FULL_SIZE ? WIDE_GAP : GAP;
         c->x = x;
         c->top = d->top + (d->height - column_height(c)) / 2.0;
     }
 
-    // As wide as the network, or the longest line of text.
+    // Wide enough for the network and the longest line of text.
     d->width_total = x + widest_label(last, n->outputs) + 2.0 * RADIUS + MARGIN;
     d->width_total = fmax(d->width_total, 62 * LETTER + 2.0 * MARGIN); // the legend
     double title = TITLE / FONT * label_width(n->title, LONGEST_LABEL);
     d->width_total = fmax(d->width_total, title + 2.0 * MARGIN);
+    // Notes may be longer than the network is wide.
     for (uint32_t k = 0; k < n->nnote; k++) {
         d->width_total =
             fmax(d->width_total, label_width(n->notes[k], LONGEST_NOTE) + 2.0 * MARGIN);
     }
+    // Room for captions below.
     d->height_total = d->top + d->height + LINE * 5.0 + MARGIN;
 }
 
@@ -201,15 +205,18 @@ static void draw_weights(drawing* d, uint32_t layer) {
     nsi_text_builder* b = d->text;
     const ns_network_diagram_layer* l = &d->network->layers[layer];
     const column *from = &d->columns[layer], *to = &d->columns[layer + 1];
+    // Lines are thinner where nodes are smaller.
     double widest = fmin(WIDEST, fmin(from->radius, to->radius) * WIDEST / RADIUS);
     nsi_text_add(b, "<g class=\"layer\">\n");
 
-    // A line for each weight, from a node or the bias.
+    // One line per weight, from a node or the bias.
     for (uint32_t j = 0; j < from->drawn + from->bias; j++) {
         bool bias = j == from->drawn;
         uint32_t row = bias ? from->count : from->node[j];
+        // The bias is drawn below the nodes.
         double y = bias ? column_y(from, j) + from->spacing / 2.0 : column_y(from, j);
         for (uint32_t i = 0; i < to->drawn; i++) {
+            // Width and opacity show the magnitude, colour the sign.
             double size = weight_size(d, layer, row, to->node[i]);
             double weight = l->weights[(size_t)row * l->columns + to->node[i]];
             nsi_text_add(b, "<line class=\"%s\"", weight < 0.0 ? "n" : "p");
@@ -224,7 +231,7 @@ static void draw_weights(drawing* d, uint32_t layer) {
     }
     nsi_text_add(b, "</g>\n");
 
-    // The scale of the layer.
+    // Caption: the scale of this layer.
     open_text(b, "m faint", (from->x + to->x) / 2.0, d->top + d->height + LINE * 2.0, FONT);
     nsi_text_add(b, "largest |w| %s", nsi_format_short(d->largest[layer], 3).text);
     close_text(b);
@@ -243,18 +250,22 @@ static void draw_circle(nsi_text_builder* b, const column* c, double y, bool bia
 static void draw_column(drawing* d, const column* c, const char* heading, const char* const* names,
                         bool left) {
     nsi_text_builder* b = d->text;
+    // Labels shrink with the nodes.
     double size = fmin(FONT, 0.9 * c->spacing), lower = 0.35 * size;
 
-    // Nodes with their names, then the bias.
+    // Nodes with their labels.
     for (uint32_t k = 0; k < c->drawn; k++) {
         draw_circle(b, c, column_y(c, k), false);
         if (!names) continue;
+        // Labels are outside the network.
         double off = c->radius + 0.5 * RADIUS;
         open_text(b, left ? "e" : NULL, left ? c->x - off : c->x + off, column_y(c, k) + lower,
                   size);
         add_label(b, names[c->node[k]], LONGEST_LABEL);
         close_text(b);
     }
+
+    // The bias is a node with the constant 1.
     if (c->bias) {
         double y = column_y(c, c->drawn) + c->spacing / 2.0;
         draw_circle(b, c, y, true);
@@ -263,11 +274,13 @@ static void draw_column(drawing* d, const column* c, const char* heading, const 
         close_text(b);
     }
 
-    // What the layer is, and what of it is left out.
+    // Heading: number of nodes and activation.
     open_text(b, "m faint", c->x, d->top - 1.2 * LINE, FONT);
     nsi_text_add(b, "%u ", c->count);
     nsi_html_text(b, heading);
     close_text(b);
+
+    // Large layers show only their strongest nodes, and say so.
     if (c->drawn == c->count) return;
     open_text(b, "m faint", c->x, d->top + d->height + LINE, FONT);
     nsi_text_add(b, "%u strongest of %u", c->drawn, c->count);
@@ -337,6 +350,7 @@ static ns_status diagram_find_largest(const ns_network_diagram* n, double* large
 
 ns_status nsi_network_diagram_draw(nsi_text_builder* b, const ns_network_diagram* n,
                                    ns_error* error) {
+    // One column of nodes more than layers.
     ns_allocator memory = b->allocator;
     drawing d = {.network = n, .text = b};
     uint32_t most = 1;
@@ -344,27 +358,33 @@ ns_status nsi_network_diagram_draw(nsi_text_builder* b, const ns_network_diagram
     d.largest = nsi_alloc_zeroed(&memory, ((size_t)n->nlayer + 1) * sizeof *d.largest);
     bool ok = d.columns && d.largest;
 
-    // A column for each layer, and for the outputs.
+    // Inputs of each layer, and the outputs at the end.
     for (uint32_t k = 0; ok && k <= n->nlayer; k++) {
         column* c = &d.columns[k];
+        // Outputs have no bias.
         c->bias = k < n->nlayer && n->layers[k].bias;
         c->count = k < n->nlayer ? n->layers[k].rows - c->bias : n->layers[k - 1].columns;
+        // Large layers are reduced to their strongest nodes.
         c->drawn = c->count > NSI_NETWORK_MAX ? NSI_NETWORK_STRONGEST : c->count;
         c->node = nsi_alloc_zeroed(&memory, ((size_t)c->drawn + 1) * sizeof *c->node);
         if (c->count > most) most = c->count;
         ok = c->node != NULL;
     }
+
+    // Scratch for the ranking of nodes, for the widest layer.
     d.strength = ok ? nsi_alloc_zeroed(&memory, most * sizeof *d.strength) : NULL;
     ok = ok && d.strength;
 
-    // Choose nodes, place them, draw.
+    // Normalise the weights, choose nodes, lay out, draw.
     ns_status status = ok ? diagram_find_largest(n, d.largest, error) : nsi_fail_nomem(error);
     if (status == NS_OK) {
         for (uint32_t k = 0; k <= n->nlayer; k++) choose_nodes(&d, k);
         diagram_lay_out(&d);
         diagram_draw(&d);
+        // Text errors are collected and reported once.
         if (b->failed) status = nsi_fail_nomem(error);
     }
+
     for (uint32_t k = 0; d.columns && k <= n->nlayer; k++) nsi_free(&memory, d.columns[k].node);
     nsi_free(&memory, d.columns);
     nsi_free(&memory, d.largest);

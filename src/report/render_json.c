@@ -57,26 +57,33 @@ static void json_add_notes(ns_json* j, const ns_section* s) {
 }
 
 static void json_add_section(ns_json* j, const ns_section* s) {
+    // Notes and tables first, as in the other renderers.
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", s->title);
     json_add_notes(j, s);
+
+    // Tables hold numbers in full precision.
     ns_json_open(j, "tables", '[');
     for (uint32_t k = 0; k < s->tables.count; k++) json_add_table(j, s->tables.data[k]);
     ns_json_close(j);
 
-    // The numbers of figures are in the record, or files of their own.
+    // Figures are listed by name; their numbers are in the record or in files of their own.
     ns_json_open(j, "figures", '[');
     for (uint32_t k = 0; k < s->figures.count; k++) {
         const ns_figure* figure = ns_section_figure(s, k);
         ns_json_open(j, NULL, '{');
+        // The name is also that of the file.
         ns_json_text(j, "name", figure->name);
         ns_json_text(j, "title", figure->title);
         ns_json_close(j);
     }
     ns_json_close(j);
+
+    // Motions are described without their samples.
     ns_json_open(j, "motions", '[');
     for (uint32_t k = 0; k < s->motions.count; k++) {
         ns_json_open(j, NULL, '{');
+        // Episodes, tracks and quantities.
         nsi_motion_describe(s->motions.data[k], "episodes", j);
         ns_json_close(j);
     }

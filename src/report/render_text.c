@@ -39,26 +39,29 @@ typedef struct paragraph {
 static void text_add_words(paragraph* p, const char* text) {
     uint32_t code;
     while (*text) {
-        // Find the end of the word, and step over the space behind it.
+        // Find the end of the word, and skip the space behind it.
         const char *word = text, *stop = text;
         uint32_t width = 0;
         while (*text) {
             text += nsi_format_next(text, &code);
             if (code == ' ') break;
+            // Width on the screen: characters may take two columns, or none.
             width += nsi_format_columns(code);
             stop = text;
         }
+        // Several spaces count as one.
         if (stop == word) continue;
 
-        // Go on in this line, or begin the next one.
+        // Continue in this line, or begin the next one.
         if (p->column > p->first) {
             bool fits = p->column + 1 + width <= TEXT_COLUMNS;
             nsi_text_add(p->b, "%s", fits ? " " : "\n");
+            // Hanging indent.
             if (!fits) text_pad(p->b, p->first);
             p->column = fits ? p->column + 1 : p->first;
         }
 
-        // A word longer than a line is broken anywhere.
+        // Break a word longer than a line anywhere.
         for (size_t size; word < stop; word += size) {
             size = nsi_format_next(word, &code);
             if (p->column + nsi_format_columns(code) > TEXT_COLUMNS) {
@@ -66,6 +69,7 @@ static void text_add_words(paragraph* p, const char* text) {
                 text_pad(p->b, p->first);
                 p->column = p->first;
             }
+            // Control characters are escaped.
             text_add_character(p->b, word, size, code);
             p->column += nsi_format_columns(code);
         }

@@ -152,26 +152,33 @@ void ns_section_add_motion(ns_section* section, ns_motion* motion) {
 
 ns_report_table* ns_section_add_table(ns_section* section, const char* name, const char* title,
                                       const ns_report_column* columns, uint32_t ncolumn) {
+    // A failed section swallows what is added to it: the renderer reports the failure.
     if (!section) return NULL;
     ns_report* report = section->report;
+
+    // The report owns its tables.
     ns_report_table* table = ns_report_alloc(report, 1, sizeof *table);
     ns_report_column* own = ns_report_alloc(report, ncolumn, sizeof *own);
     if (!table || !own) return NULL;
 
-    // Columns keep their own texts; numbers are formatted in rooms for at most 17 digits.
+    // Copy the columns; callers may pass temporary texts.
     for (uint32_t k = 0; k < ncolumn; k++) {
         own[k] = columns[k];
         own[k].name = report_keep(report, columns[k].name ? columns[k].name : "");
         own[k].unit = report_keep(report, columns[k].unit);
+        // Defaults and limits: formatting buffers hold 17 digits.
         if (own[k].digits <= 0) own[k].digits = 3;
         if (own[k].digits > MAX_COLUMN_DIGITS) own[k].digits = MAX_COLUMN_DIGITS;
     }
+
+    // Tables of the JSON report are found by name.
     *table = (ns_report_table){.report = report,
                                .name = report_keep(report, name),
                                .title = report_keep(report, title),
                                .columns = own,
                                .ncolumn = ncolumn};
 
+    // Register the table, both by kind and in reading order.
     if (report->failed || !nsi_array_push(&report->allocator, &section->tables, table)) {
         report->failed = true;
         return NULL;

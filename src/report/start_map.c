@@ -11,7 +11,9 @@ enum { MAX_CELLS = 100, MAX_POSES = 100, MAX_BYTES = 256 << 20 };
 
 ns_status nsi_starts_add_figure(const nsi_starts* s, uint32_t pose, const double* const errors[2],
                                 nsi_figures* charts, ns_error* error) {
+    // One cell per start.
     uint32_t count = s->cells * s->cells;
+    // Poses are counted from 1 in names that people see.
     char name[40];
     snprintf(name, sizeof name, "starts_pose%u", pose + 1);
     const char* title =
@@ -22,20 +24,23 @@ ns_status nsi_starts_add_figure(const nsi_starts* s, uint32_t pose, const double
     double* up = nsi_figures_zeros(charts, count, sizeof *up);
     if (!columns || !across || !up) return nsi_fail_nomem(error);
 
-    // The numbers: both starts and both errors of each cell.
+    // Table: both initial values and both errors of each cell.
     double step = s->cells > 1 ? (s->to - s->from) / (s->cells - 1.0) : 0.0;
     for (uint32_t k = 0; k < count; k++) {
         uint32_t row = k / s->cells, column = k % s->cells;
+        // Starts are evenly spaced, the limits included.
         across[k] = s->from + step * column;
         up[k] = s->from + step * row;
     }
+
+    // Columns are named after the parameters and the compared methods.
     columns[0] = (ns_figure_column){.name = s->names[0], .numbers = across};
     columns[1] = (ns_figure_column){.name = s->names[1], .numbers = up};
     for (int k = 0; k < 2; k++) {
         columns[2 + k] = (ns_figure_column){.name = s->labels[k], .numbers = errors[k]};
     }
 
-    // The maps.
+    // Two heatmaps side by side, one per method, with the same scale.
     chart->as.heatmap = (ns_heatmap){.titles = {s->labels[0], s->labels[1]},
                                      .axes = {s->names[0], s->names[1]},
                                      .values = {errors[0], errors[1]},

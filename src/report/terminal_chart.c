@@ -154,32 +154,38 @@ static nsi_ticks print_y_ticks(const nsi_scale* y, uint32_t rows) {
 static void print_panel(const page* p, const ns_line_chart* l, uint32_t number, canvas* c,
                         uint32_t margin, bool plain) {
     const ns_line_panel* panel = &l->panels[number];
+    // A braille cell has 2 x 4 dots.
     nsi_scale x = nsi_line_chart_x(l), y = nsi_line_chart_y(l, panel);
     x.to = 2.0 * c->columns - 1.0;
     y.from = 4.0 * c->rows - 1.0;
 
-    // Rules of marks and spans lie under the curves.
+    // Draw marks and spans first: curves go over them.
     memset(c->dots, 0, (size_t)c->rows * c->columns);
     for (uint32_t k = 0; k < l->nmark; k++) draw_rule(c, &x, l->marks[k].x);
     for (uint32_t k = 0; k < l->nspan; k++) {
         draw_rule(c, &x, l->spans[k].from);
         draw_rule(c, &x, l->spans[k].to);
     }
+
+    // Then the curves.
     for (uint32_t s = 0; s < panel->nseries; s++) {
         draw_series(c, l, &x, &y, &panel->series[s], plain);
     }
 
-    // Rows of dots with the ticks of y on their left.
+    // Print the name of the panel, then rows of cells with the ticks of y on their left.
     nsi_ticks ticks = print_y_ticks(&y, c->rows);
     pad(p, 0, margin);
     add_left(p, panel->y.label, c->columns);
     end_line(p);
     for (uint32_t row = 0; row < c->rows; row++) {
+        // A tick belongs to the row that contains its dot.
         const char* label = "";
         for (uint32_t k = 0; k < ticks.count; k++) {
             long at = lround(nsi_scale_place(&y, ticks.value[k]));
+            // The last one wins where two share a row.
             if (at / 4 == (long)row) label = ticks.label[k].text;
         }
+
         add_right(p, label, margin - 1);
         nsi_text_add(p->b, *label ? "\u2524" : "\u2502");
         add_cells(p, c, row);
@@ -188,24 +194,27 @@ static void print_panel(const page* p, const ns_line_chart* l, uint32_t number, 
 }
 
 static void print_x_axis(const page* p, const ns_line_chart* l, uint32_t columns, uint32_t margin) {
+    // Ticks use whole columns, not dots.
     nsi_scale x = nsi_line_chart_x(l);
     x.to = columns - 1.0;
     nsi_ticks ticks = nsi_scale_ticks(&x, 6);
     pad(p, 0, margin - 1);
     nsi_text_add(p->b, "\u2514");
 
-    // The line with its ticks.
+    // Axis line with its ticks.
     for (uint32_t k = 0, tick = 0; k < columns; k++) {
+        // Rounding may place two ticks in one column: the second moves on by one.
         bool at = tick < ticks.count && lround(nsi_scale_place(&x, ticks.value[tick])) <= (long)k;
         nsi_text_add(p->b, at ? "\u252c" : "\u2500");
         tick += at;
     }
     end_line(p);
 
-    // Labels under ticks, as many as there is room for.
+    // Labels below the ticks, as many as there is room for.
     uint32_t column = 0;
     for (uint32_t k = 0; k < ticks.count; k++) {
         uint32_t width = (uint32_t)strlen(ticks.label[k].text);
+        // Centre the label on its tick, within the line.
         double middle = margin + nsi_scale_place(&x, ticks.value[k]) - 0.5 * (width - 1);
         uint32_t at = (uint32_t)fmin(fmax(0.0, floor(middle + 0.5)), margin + columns);
         if (at + width > margin + columns) at = margin + columns - width;
@@ -215,6 +224,8 @@ static void print_x_axis(const page* p, const ns_line_chart* l, uint32_t columns
         column = at + width;
     }
     end_line(p);
+
+    // Name of the axis.
     pad(p, 0, margin);
     add_left(p, l->x_axis.label, columns);
     end_line(p);
@@ -261,7 +272,7 @@ static void add_stretches(const page* p, const ns_line_chart* l) {
 static void print_lines(const page* p, const ns_line_chart* l) {
     uint32_t margin = 2, listed = 0, rows = l->npanel > 1 ? 8 : 14;
 
-    // The widest label of all panels is their common margin.
+    // The widest tick label of all panels is their common margin.
     for (uint32_t n = 0; n < l->npanel; n++) {
         nsi_scale y = nsi_line_chart_y(l, &l->panels[n]);
         nsi_ticks ticks = print_y_ticks(&y, rows);
@@ -269,6 +280,7 @@ static void print_lines(const page* p, const ns_line_chart* l) {
             uint32_t width = (uint32_t)strlen(ticks.label[k].text) + 1;
             if (width > margin) margin = width;
         }
+        // Curves in the legend decide whether line styles are needed.
         for (uint32_t s = 0; s < l->panels[n].nseries; s++)
             listed += nsi_line_chart_listed(l, n, s);
     }
@@ -281,14 +293,18 @@ static void print_lines(const page* p, const ns_line_chart* l) {
         p->b->failed = true;
         return;
     }
+    // Colours of cells follow the dots.
     c.colours = c.dots + cells;
+    // 39: default colour of the terminal.
     memset(c.colours, 39, cells);
 
-    // Legend, panels, axis, and what marks and spans are.
+    // Legend, panels, axis, then explanations of marks and spans.
     print_legend(p, l);
+    // Without colour, several curves need patterns.
     for (uint32_t n = 0; n < l->npanel; n++)
         print_panel(p, l, n, &c, margin, !p->colour && listed > 1);
     print_x_axis(p, l, c.columns, margin);
+
     add_stretches(p, l);
     nsi_free(&p->b->allocator, c.dots);
 }
@@ -329,6 +345,7 @@ static void print_bar(const page* p, const ns_bar* bar, double most, uint32_t ro
 
 static void print_bars(const page* p, const ns_bar_chart* bars) {
     double most = 0.0;
+    // Long labels are clipped.
     uint32_t text = 0, label = longest(bars->labels, bars->rows, most_label(p));
 
     // The longest bar fills the room that labels and numbers leave.
@@ -339,19 +356,24 @@ static void print_bars(const page* p, const ns_bar_chart* bars) {
         uint32_t width = bar->text ? (uint32_t)strlen(bar->text) : 0;
         if (width > text) text = width;
     }
+    // Narrow terminals still get bars of 8 columns.
     uint32_t left = p->columns - label - 3, room = left > text + 8 ? left - text : 8;
     if (text > left - room) text = left - room;
+    // All bars empty: any scale will do.
     if (!(most > 0.0)) most = 1.0;
 
-    // Rows, the label beside the first group.
+    // Rows, with the label beside the first group.
     for (uint32_t k = 0; k < bars->rows; k++) {
         for (uint32_t g = 0; g < bars->ngroup; g++) {
             add_left(p, g == 0 ? bars->labels[k] : "", label);
             nsi_text_add(p->b, " ");
+            // Groups differ by shade, since colour may be missing.
             print_bar(p, &bars->bars[k * bars->ngroup + g], most, room, text, g + 1 < bars->ngroup);
             end_line(p);
         }
     }
+
+    // Legend.
     if (bars->ngroup == 2) {
         nsi_text_add(p->b, "\u2592 %s, \u2588 %s", bars->groups[0], bars->groups[1]);
         if (bars->mark) nsi_text_add(p->b, ", \u2502 %s", bars->mark);
@@ -360,6 +382,7 @@ static void print_bars(const page* p, const ns_bar_chart* bars) {
 }
 
 static void print_intervals(const page* p, const ns_interval_chart* v) {
+    // Room for labels and notes.
     uint32_t label = 4, note = 0;
     for (uint32_t k = 0; k < v->nrow; k++) {
         uint32_t width = v->rows[k].label ? nsi_format_width(v->rows[k].label) : 0;
@@ -368,23 +391,27 @@ static void print_intervals(const page* p, const ns_interval_chart* v) {
         if (noted > note) note = noted;
     }
 
-    // 0 stands in the middle of the room between labels and notes.
+    // Zero is in the middle of the room between labels and notes.
     if (label > most_label(p)) label = most_label(p);
     uint32_t used = label + note + 2, room = p->columns > used + 11 ? p->columns - used : 11;
     long half = (long)(room - 1) / 2;
     double unit = v->reach > 0.0 ? (double)half / v->reach : 0.0;
 
-    // Rows: the interval with its ends, and where the estimate started.
+    // Rows: confidence interval and initial value, relative to the estimate.
     for (uint32_t k = 0; k < v->nrow; k++) {
         const ns_interval* row = &v->rows[k];
         long length = isnan(row->half) ? -1 : lround(fmin(row->half, v->reach) * unit),
              start = NSI_NONE;
         bool inside = fabs(row->start) <= v->reach; // else an arrow at the edge
+
+        // Initial values beyond the plot are drawn at its edge.
         if (isfinite(row->start)) {
             start = lround(fmax(-v->reach, fmin(row->start, v->reach)) * unit);
         }
         add_left(p, row->label, label);
         nsi_text_add(p->b, " ");
+
+        // Later signs replace earlier ones: bar, ends, zero, start.
         for (long x = -half; x <= half; x++) {
             const char* sign = " ";
             if (labs(x) <= length) sign = isinf(row->half) ? "\u2504" : "\u2500";
@@ -393,9 +420,13 @@ static void print_intervals(const page* p, const ns_interval_chart* v) {
             if (x == start) sign = inside ? "o" : x < 0 ? "<" : ">";
             nsi_text_add(p->b, "%s", sign);
         }
+
+        // Notes, such as "not identifiable".
         if (row->note) nsi_text_add(p->b, " %s", row->note);
         end_line(p);
     }
+
+    // Legend.
     nsi_text_add(p->b, "edges: \u00b1%s %%; o: start, < >: beyond\n",
                  nsi_format_short(100.0 * v->reach, 2).text);
 }
@@ -456,25 +487,29 @@ static void print_row(const page* p, const ns_heatmap* m, const tiling* t, int w
 
 static void print_heatmap(const page* p, const ns_heatmap* m) {
     static const char* const places[2][2] = {{"above: ", ", below: "}, {"left: ", ", right: "}};
+    // Two maps, side by side or one above the other.
     double step = m->cells > 1 ? (m->to - m->from) / (m->cells - 1.0) : 1.0;
     tiling t = fit_maps(p, m);
     uint32_t star[2], last = (m->cells - 1) / t.stride * t.stride; // last: that is drawn
 
-    // The star stands in the drawn cell nearest to it.
+    // The star is drawn in the nearest visible cell.
     for (int k = 0; k < 2; k++) {
         double at = round((m->mark[k] - m->from) / step);
         star[k] = at >= 0.0 && at < m->cells ? (uint32_t)at / t.stride * t.stride : NSI_NONE;
     }
 
-    // Titles, then rows from the top.
+    // Titles.
     for (int k = 0; k < 2; k++) {
         nsi_text_add(p->b, "%s", places[t.beside - 1][k]);
         nsi_format_clipped(p->b, m->titles[k], p->columns / 2 - 10);
     }
     end_line(p);
+
+    // Rows from the top, for one map or for both at once.
     for (int first = 0; first < 2; first += t.beside) {
         if (first > 0) end_line(p);
         for (uint32_t up = last;; up -= t.stride) {
+            // Only the limits of the axis have room for labels.
             bool labelled = up == 0 || up == last;
             add_right(p, labelled ? nsi_format_short(m->from + step * up, 3).text : "", 6);
             for (int which = first; which < first + t.beside; which++) {
@@ -486,13 +521,14 @@ static void print_heatmap(const page* p, const ns_heatmap* m) {
         }
     }
 
-    // What axes and shades are.
+    // Legend: axes and shades.
     nsi_text_add(p->b, "across: ");
     nsi_format_clipped(p->b, m->axes[0], p->columns / 4);
     nsi_text_add(p->b, ", up: ");
     nsi_format_clipped(p->b, m->axes[1], p->columns / 4);
     nsi_text_add(p->b, "\n\u2588: 0, blank: %s or more; *: truth\n",
                  nsi_format_short(m->max, 3).text);
+    // A small terminal shows every n-th cell.
     if (t.stride > 1) nsi_text_add(p->b, "one of %u cells each way\n", t.stride);
 }
 
