@@ -72,30 +72,37 @@ static bool watch_all(nsi_augmenter* a) {
 }
 
 nsi_augmenter* nsi_augmenter_create(const nsi_binding* binding) {
+    // Augmentation happens while the step is traced.
     ns_graph* graph = nsi_trace_graph();
     if (!graph) return NULL;
     nsi_augmenter* a = nsi_arena_alloc(&graph->arena, sizeof *a);
     if (!a) return nsi_graph_fail_nomem(graph), NULL;
+
+    // The graph owns the augmenter: both are needed equally long.
     *a = (nsi_augmenter){.binding = binding, .graph = graph};
     a->weights = alloc(a, binding->nset, sizeof *a->weights);
     a->memory = alloc(a, nsi_binding_memory_count(binding), sizeof *a->memory);
     a->outputs = alloc(a, binding->ninstance, sizeof *a->outputs);
+    // A failure has been recorded in the graph.
     if (!a->weights || !a->memory || !a->outputs) return NULL;
 
-    // Quantities that networks read are looked up by name while the step is traced.
+    // Register the quantities that networks read; they are looked up by name during tracing.
     if (!watch_all(a)) {
         nsi_index_free(&graph->allocator, &a->index);
         return nsi_graph_fail_nomem(graph), NULL;
     }
 
-    // Weights as arrays, past values as part of the state.
+    // Weights of each set are one array input.
     char name[1024];
     for (uint32_t s = 0; s < binding->nset; s++) {
         snprintf(name, sizeof name, "net/%s", binding->sets[s].name);
         a->weights[s] = ns_input_array(name, binding->sets[s].count, false);
     }
+
+    // Past values that networks read are scalar inputs, one per lag.
     for (uint32_t k = 0, n = 0; k < binding->nmemory; k++) {
         for (uint32_t lag = 1; lag <= binding->memory[k].depth; lag++) {
+            // The caller makes them part of the state.
             snprintf(name, sizeof name, "memory/%s/%u", binding->memory[k].name, lag);
             a->memory[n++] = ns_input(name);
         }

@@ -112,6 +112,7 @@ static bool is_name_character(char c) {
 
 bool nsi_check_name(const ns_blueprint* blueprint, const char* kind, const char* name,
                     nsi_fault* fault) {
+    // Missing and empty names have different causes: API and file.
     if (!name) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
                             "there is none; every %s needs one", kind);
@@ -120,6 +121,7 @@ bool nsi_check_name(const ns_blueprint* blueprint, const char* kind, const char*
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
                             "it is empty; every %s needs one", kind);
     }
+    // Limits keep names within messages and paths.
     if (strlen(name) > NSI_BLUEPRINT_MAX_NAME) {
         return nsi_fault_at(fault, NS_ERR_LIMIT, NSI_FIELD_NAME, NSI_NONE,
                             "it has more than %d bytes; shorten it", NSI_BLUEPRINT_MAX_NAME);
@@ -128,17 +130,19 @@ bool nsi_check_name(const ns_blueprint* blueprint, const char* kind, const char*
     // Names are parts of paths: no slash, no wildcard.
     for (const char* at = name; *at; at++) {
         if (is_name_character(*at)) continue;
+        // Report the position rather than the byte, which may be unprintable.
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
                             "byte %d is none of letters, digits, '_', '-' and '.'; rename it",
                             (int)(at - name) + 1);
     }
 
-    // Networks and formulas share one set of names.
+    // Networks and formulas share one name space, because weight files refer to both.
     for (uint32_t i = 0; i < blueprint->networks.count; i++) {
         if (strcmp(blueprint->networks.data[i].def.name, name) != 0) continue;
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
                             "network %u has it too; rename one", i + 1);
     }
+    // Formulas.
     for (uint32_t i = 0; i < blueprint->formulas.count; i++) {
         if (strcmp(blueprint->formulas.data[i].def.name, name) != 0) continue;
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
@@ -200,10 +204,12 @@ const char* nsi_input_lags(const char* input, uint32_t* first, uint32_t* last) {
 
 static bool check_quantity_list(const char* const* list, uint32_t count, const ns_network_def* def,
                                 nsi_field field, nsi_fault* fault) {
+    // An empty list is a network without effect.
     if (count == 0) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE,
                             "the list is empty; give at least one quantity");
     }
+    // Limits keep sizes within 32 bits.
     if (count > NSI_BLUEPRINT_MAX_WIDTH) {
         return nsi_fault_at(fault, NS_ERR_LIMIT, field, NSI_NONE, "%u of them; at most %d", count,
                             NSI_BLUEPRINT_MAX_WIDTH);
@@ -211,10 +217,12 @@ static bool check_quantity_list(const char* const* list, uint32_t count, const n
 
     if (!list) return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, NSI_NONE, "the list is NULL");
 
-    // Each is a quantity, of inputs also an earlier value of one.
+    // Each entry is a quantity; inputs may also be past values.
     for (uint32_t i = 0; i < count; i++) {
+        // Patterns need `each`.
         if (!nsi_check_text(list[i], def->each != NULL, field, i, fault)) return false;
 
+        // Prefixes prev: and lag<k>: select past values.
         uint32_t first, last;
         const char* rest = nsi_input_lags(list[i], &first, &last);
         if (!rest) {
@@ -225,7 +233,7 @@ static bool check_quantity_list(const char* const* list, uint32_t count, const n
                 list[i], NSI_BLUEPRINT_MAX_LAG);
         }
 
-        // An output is of the present step.
+        // Outputs belong to the current step.
         if (last > 0 && field != NSI_FIELD_INPUTS) {
             return nsi_fault_at(fault, NS_ERR_ARGUMENT, field, i,
                                 "\"%.100s\": prev: and lag<k>: are for inputs only", list[i]);
@@ -262,6 +270,7 @@ static bool check_network_layers(const ns_network_def* def, nsi_fault* fault) {
 }
 
 static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
+    // Pairs that exclude each other.
     static const struct {
         ns_structure a, b;
     } exclusive[] = {
@@ -271,6 +280,7 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
         {NS_STRUCTURE_CONSERVATIVE, NS_STRUCTURE_DISSIPATIVE},
     };
 
+    // Unknown bits come from a newer header or an uninitialised field.
     unsigned g = def->structure, all = 0;
     for (uint32_t i = 0; i < ns_structures.count; i++) {
         all |= (unsigned)ns_structures.items[i].value;
@@ -280,7 +290,7 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
                             "0x%x has bits that are no structure", g);
     }
 
-    // Structures that contradict each other.
+    // Contradictory structures.
     for (size_t i = 0; i < sizeof exclusive / sizeof *exclusive; i++) {
         unsigned both = exclusive[i].a | exclusive[i].b;
         if ((g & both) != both) continue;
@@ -290,23 +300,26 @@ static bool check_structure(const ns_network_def* def, nsi_fault* fault) {
                             ns_choice_name(&ns_structures, (int)exclusive[i].b));
     }
 
-    // Dissipative and conservative hold for the sum of all outputs only.
+    // Dissipation and conservation hold for the combined power of all outputs.
     bool dissipative = (g & NS_STRUCTURE_DISSIPATIVE) != 0;
     bool conservative = (g & NS_STRUCTURE_CONSERVATIVE) != 0;
     const char* exact = ns_choice_name(&ns_structures, dissipative ? NS_STRUCTURE_DISSIPATIVE
                                                                    : NS_STRUCTURE_CONSERVATIVE);
+    // A factor on a force keeps no sign or potential.
     if ((dissipative || conservative) && def->mode == NS_AUGMENT_SCALE) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_MODE, NSI_NONE,
                             "scale does not go with the structure %s; choose add or replace",
                             exact);
     }
-    // A scale for each output would break both: one power, one potential.
+
+    // A scale per output would break both: there is one power and one potential.
     if ((dissipative || conservative) && def->noutput_scale > 1) {
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_OUTPUT_SCALE, NSI_NONE,
                             "%u numbers; the structure %s needs one for all outputs",
                             def->noutput_scale, exact);
     }
 
+    // Conjugate velocities matter only for dissipation.
     if (!dissipative && (def->conjugate || def->nconjugate_scale > 0)) {
         return nsi_fault_at(
             fault, NS_ERR_ARGUMENT,
@@ -523,18 +536,21 @@ const nsi_blueprint_tensor* nsi_blueprint_find_tensor(const ns_blueprint* bluepr
 
 ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, uint32_t rows,
                                    uint32_t columns, const double* data, ns_error* error) {
+    // Tensors are found by name when weights are assigned.
     if (name[0] == '\0') return nsi_fail(error, NS_ERR_ARGUMENT, "a tensor has no name");
     if (find_tensor_number(blueprint, name) != NSI_NONE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "two tensors are called \"%.200s\"", name);
     }
 
-    // Numbers must be finite, and not too many in all.
+    // Bound the total number of weights.
     uint64_t count = (uint64_t)rows * columns;
     if (count > NSI_BLUEPRINT_MAX_WEIGHTS - blueprint->tensor_numbers) {
         return nsi_fail(error, NS_ERR_LIMIT,
                         "with tensor \"%.200s\" (%u x %u) there are more than %d weights", name,
                         rows, columns, NSI_BLUEPRINT_MAX_WEIGHTS);
     }
+
+    // Weights must be finite.
     for (uint64_t i = 0; i < count; i++) {
         if (isfinite(data[i])) continue;
         return nsi_fail(error, NS_ERR_ARGUMENT,
@@ -542,7 +558,7 @@ ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, ui
                         name, (unsigned long long)(i / columns), (unsigned long long)(i % columns));
     }
 
-    // The caller's memory may go afterwards.
+    // Copy name and numbers: the caller's memory may be freed afterwards.
     const void* copy;
     nsi_blueprint_tensor tensor = {.name = name, .rows = rows, .columns = columns};
     if (!copy_bytes(&blueprint->tensor_arena, data, (size_t)count * sizeof *data, &copy) ||
@@ -552,13 +568,15 @@ ns_status nsi_blueprint_add_tensor(ns_blueprint* blueprint, const char* name, ui
     tensor.data = copy;
 
     uint32_t number = blueprint->tensors.count;
-    // The array first: an entry of the index without its item would be followed.
+
+    // Reserve the array first: an index entry without its item must not exist.
     if (!nsi_array_reserve(&blueprint->allocator, &blueprint->tensors, 1) ||
         !nsi_index_insert(&blueprint->allocator, &blueprint->tensor_names,
                           nsi_hash_bytes(name, strlen(name)), number)) {
         return nsi_fail_nomem(error);
     }
 
+    // Nothing can fail from here on.
     blueprint->tensors.data[blueprint->tensors.count++] = tensor;
     blueprint->tensor_numbers += count;
     blueprint->has_weights = true;

@@ -50,11 +50,12 @@ uint32_t ns_dense_size(uint32_t nin, uint32_t nout) {
 
 void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t nout,
                     ns_activation activation, ns_expr* y) {
+    // On failure, outputs are invalid expressions and the graph holds the error.
     for (uint32_t i = 0; i < nout; i++) y[i] = (ns_expr){NSI_NONE};
     ns_graph* g = nsi_trace_graph();
     if (!g || g->error.status != NS_OK) return;
 
-    // The number of weights says whether there are biases.
+    // The number of weights tells whether there are biases.
     bool bias = weights.size == ((uint64_t)nin + 1) * nout;
     if (!bias && weights.size != (uint64_t)nin * nout) {
         nsi_graph_fail(g, NS_ERR_ARGUMENT,
@@ -65,6 +66,7 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
         return;
     }
 
+    // Limits keep sizes within 32 bits.
     if (nin >= NSI_DENSE_MAX_WIDTH || nout > NSI_DENSE_MAX_WIDTH) {
         nsi_graph_fail(g, NS_ERR_LIMIT,
                        "a dense layer has at most %d inputs and outputs, not %u, %u",
@@ -72,7 +74,7 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
         return;
     }
 
-    // All products of the layer are one block of the graph.
+    // All products of the layer form one block of the graph, which is differentiated as a whole.
     nsi_id* inputs = nsi_alloc(&g->allocator, ((size_t)nin + 1) * sizeof *inputs);
     if (!inputs) {
         nsi_graph_fail_nomem(g);
@@ -80,6 +82,8 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
     }
     for (uint32_t j = 0; j < nin; j++) inputs[j] = x[j].id;
     if (bias) inputs[nin] = nsi_graph_const(g, 1.0); // the weight of a constant 1
+
+    // The block reads its weights directly from the array.
     nsi_block block = {.kind = &nsi_dense,
                        .params = {nin + bias, nout},
                        .ninput = nin + bias,
@@ -88,6 +92,7 @@ void ns_dense_layer(ns_array weights, uint32_t nin, const ns_expr* x, uint32_t n
                        .source_offset = weights.offset,
                        .sink = NSI_NONE};
 
+    // Activations are ordinary nodes.
     nsi_id node = nsi_graph_block(g, &block);
     nsi_free(&g->allocator, inputs);
     for (uint32_t i = 0; i < nout && node != NSI_NONE; i++) {

@@ -128,20 +128,26 @@ static void trace_core(const network* n, double sign) {
 // that are the same node, constants for example, the sum of both derivatives, and an input that
 // is the constant 1 that of the biases.
 static void trace_gradient(const network* n, const ns_expr* z, ns_expr* gradient) {
+    // Potential: the scalar output of the core.
     ns_expr potential;
     trace_hidden(n, z, n->top);
     trace_last(n, n->top, true, &potential);
+
+    // Gradient with respect to the first layer's pre-activations.
     uint32_t width = n->layers[0].columns;
     ns_gradient(potential, width, n->first, n->slope);
     for (uint32_t j = 0; j < n->nin; j++) gradient[j] = (ns_expr){NSI_NONE};
+    // Outputs stay invalid after an error.
     if (n->g->error.status != NS_OK) return;
 
+    // Multiply by the transposed weights of the first layer: chain rule to the inputs.
     nsi_id* inputs = nsi_alloc(&n->g->allocator, width * sizeof *inputs);
     if (!inputs) {
         nsi_graph_fail_nomem(n->g);
         return;
     }
     for (uint32_t i = 0; i < width; i++) inputs[i] = n->slope[i].id;
+    // The same weights as in the forward pass.
     nsi_block block = {.kind = &nsi_dense_transpose,
                        .params = {n->nin, width}, // without the last row, the biases
                        .ninput = width,
@@ -149,6 +155,8 @@ static void trace_gradient(const network* n, const ns_expr* z, ns_expr* gradient
                        .source = n->weights.input,
                        .source_offset = n->weights.offset + n->layers[0].offset,
                        .sink = NSI_NONE};
+
+    // One output per input of the network.
     nsi_id node = nsi_graph_block(n->g, &block);
     nsi_free(&n->g->allocator, inputs);
     for (uint32_t j = 0; j < n->nin && node != NSI_NONE; j++) {
@@ -239,6 +247,7 @@ static void trace_conservative(const network* n, ns_expr* outputs) {
 
 // What would go wrong below; limits of layers included, so that sizes of memory cannot wrap.
 static bool sizes_fit(const network* n, const ns_expr* conjugate) {
+    // Layers within the limits of blocks.
     for (uint32_t k = 0; k < n->nlayer; k++) {
         uint32_t rows = n->layers[k].rows, columns = n->layers[k].columns;
         if (rows > NSI_DENSE_MAX_WIDTH || columns > NSI_DENSE_MAX_WIDTH) {
@@ -257,13 +266,15 @@ static bool sizes_fit(const network* n, const ns_expr* conjugate) {
         return false;
     }
 
-    // What the structures need.
+    // Requirements of structures: dissipation needs velocities to oppose.
     if (has(n, NS_STRUCTURE_DISSIPATIVE)) {
         if (conjugate) return true;
         nsi_graph_fail(n->g, NS_ERR_ARGUMENT, "network \"%s\" is dissipative and has no velocities",
                        n->def->name);
         return false;
     }
+
+    // Conservation: one force per coordinate, the gradient of a potential.
     if (has(n, NS_STRUCTURE_CONSERVATIVE) && n->nin != n->nout) {
         nsi_graph_fail(n->g, NS_ERR_ARGUMENT,
                        "network \"%s\" is conservative: %u inputs have as many outputs, not %u",
@@ -276,12 +287,16 @@ static bool sizes_fit(const network* n, const ns_expr* conjugate) {
 void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin,
                        const ns_expr* inputs, uint32_t nout, const ns_expr* conjugate,
                        ns_expr* outputs) {
+    // On failure, outputs are invalid expressions and the graph holds the error.
     for (uint32_t i = 0; i < nout; i++) outputs[i] = (ns_expr){NSI_NONE};
     ns_graph* g = nsi_trace_graph();
     if (!g || g->error.status != NS_OK) return;
+
+    // Shape of the network, with the layers that structures add.
     network n = {.g = g, .def = def, .weights = weights, .nin = nin, .nout = nout};
     n.nlayer = nsi_network_layers(def, nin, nout, n.layers);
     n.ncore = n.layers[n.nlayer - 1].columns;
+    // Checks come before sizes are multiplied.
     if (!sizes_fit(&n, conjugate)) return;
 
     // Working memory of all parts in one block.
@@ -289,6 +304,7 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
     for (uint32_t k = 0; k < n.nlayer; k++) {
         if (n.layers[k].columns > widest) widest = n.layers[k].columns;
     }
+    // Vectors with their sizes.
     const struct {
         ns_expr** room;
         uint32_t count;
@@ -297,6 +313,8 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
                  {&n.slope, first},      {&n.top, top},          {&n.reflection, top},
                  {&n.core, n.ncore},     {&n.gradient, nin},     {&n.opposite, nin},
                  {&n.conjugate, nout}};
+
+    // Sum of the sizes, then one allocation.
     size_t total = 0;
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) total += rooms[i].count;
     ns_expr* block = nsi_alloc(&g->allocator, total * sizeof *block);
@@ -304,13 +322,15 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
         nsi_graph_fail_nomem(g);
         return;
     }
+
+    // Partition the block.
     ns_expr* next = block;
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         *rooms[i].room = next;
         next += rooms[i].count;
     }
 
-    // The structure decides how outputs follow from the last layer.
+    // The structure determines how outputs follow from the last layer.
     trace_inputs(&n, inputs);
     if (has(&n, NS_STRUCTURE_DISSIPATIVE)) {
         trace_dissipative(&n, conjugate, outputs);
@@ -319,5 +339,6 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
     } else {
         trace_plain(&n, outputs);
     }
+
     nsi_free(&g->allocator, block);
 }
