@@ -149,6 +149,7 @@ static int replace(const char* path, const struct stat* old, const char* folder,
 static ns_status write_file(const char* path, const void* bytes, size_t size, bool keep,
                             const ns_allocator* allocator, ns_error* error) {
     // Devices and pipes cannot be replaced by renaming: write into them.
+    // The old file decides how the new one is written.
     struct stat old;
     bool exists = stat(path, &old) == 0;
     if (exists && !S_ISREG(old.st_mode)) {
@@ -159,7 +160,9 @@ static ns_status write_file(const char* path, const void* bytes, size_t size, bo
 
     // Renaming would replace a link and a write-protected file without asking.
     char resolved[PATH_MAX];
+    // Respect write protection.
     if (exists && access(path, W_OK) != 0) return fail_write(path, errno, error);
+    // Write to the target of a symbolic link, not over the link.
     if (exists && !realpath(path, resolved)) return fail_write(path, errno, error);
     const char* target = exists ? resolved : path;
 
@@ -169,10 +172,12 @@ static ns_status write_file(const char* path, const void* bytes, size_t size, bo
     size_t room = (folder ? strlen(folder) : 0) + TEMPORARY_SIZE + 1;
     char* temporary = nsi_alloc(allocator, room);
     int reason = 0;
+    // The folder must be the same: renaming between file systems fails.
     if (folder && temporary) {
         reason = replace(target, exists ? &old : NULL, folder, temporary, room, bytes, size, keep);
     }
 
+    // Report the path that the user gave.
     ns_status status = !folder || !temporary ? nsi_fail_nomem(error)
                        : reason != 0         ? fail_write(path, reason, error)
                                              : NS_OK;

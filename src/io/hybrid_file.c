@@ -74,10 +74,12 @@ static ns_status read_file_path(nsi_schema_reader* r, const nsi_yaml_node* node,
     const char* text = NULL;
     ns_status status = nsi_yaml_text(r->yaml, node, &text, r->error);
     if (status != NS_OK) return status;
+    // Messages quote the name in a printable form.
     char quote[NSI_QUOTE_SIZE];
     size_t size = strlen(text);
 
     // Refuse what is almost certainly a mistake: a number or flag, a folder, an endless name.
+    // A plain number was probably meant for another key.
     if (node->plain && nsi_yaml_is_typed(text)) {
         return nsi_yaml_fail(r->yaml, node, r->error,
                              "%s: %s is not the name of a file; put it in quotes if it is",
@@ -87,6 +89,7 @@ static ns_status read_file_path(nsi_schema_reader* r, const nsi_yaml_node* node,
         return nsi_yaml_fail(r->yaml, node, r->error, "%s: %s is a folder; give a file", node->key,
                              nsi_quote(text, size, quote));
     }
+    // Longer paths cannot be opened.
     if (size > NSI_HYBRID_MAX_PATH) {
         return nsi_yaml_fail_limit(r->yaml, node, r->error, "%s: more than %d bytes", node->key,
                                    NSI_HYBRID_MAX_PATH);
@@ -96,11 +99,13 @@ static ns_status read_file_path(nsi_schema_reader* r, const nsi_yaml_node* node,
     // against the hybrid model.
     const char *first = strrchr(r->yaml->file, '/'), *near = NULL;
     status = nsi_schema_path(r, node, &near);
+    // Absolute paths are used as they are.
     if (status != NS_OK || *near == '/') {
         *out = near;
         return status;
     }
 
+    // Prefix the folder of the hybrid model.
     size_t before = first ? (size_t)(first - r->yaml->file) + 1 : 0;
     char* path = nsi_arena_alloc(r->arena, before + strlen(near) + 1);
     if (!path) return nsi_fail_nomem(r->error);
@@ -525,6 +530,7 @@ static ns_status check_robots(const nsi_hybrid* hybrid, const ns_allocator* allo
 
 static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allocator,
                               ns_error* error) {
+    // Robots first: everything else refers to them.
     ns_status status = check_robots(hybrid, allocator, error);
     if (status != NS_OK) return status;
 
@@ -535,8 +541,10 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
 
     // A learned system replaces the equations of motion, so nothing may refer to them.
     if (hybrid->learned) {
+        // Its own fields.
         status = nsi_learned_check(hybrid->learned, error);
         if (status != NS_OK) return status;
+        // Contact and integrator belong to the equations of motion, too.
         if (hybrid->blueprint || hybrid->parameters.count > 0 || hybrid->contact >= 0 ||
             hybrid->integrator >= 0 || !(hybrid->timestep > 0.0)) {
             return nsi_fail(error, NS_ERR_ARGUMENT,
@@ -552,9 +560,12 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
     if (hybrid->integrator != -1 && !ns_choice_has(&ns_integrators, hybrid->integrator)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "integrator is neither -1 nor an integrator");
     }
+    // Zero selects the model's own time step.
     if (!(hybrid->timestep >= 0.0) || !isfinite(hybrid->timestep)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "timestep is negative or not finite");
     }
+
+    // Whether patterns match a parameter is checked when the model is loaded.
     return check_parameters(&hybrid->parameters, allocator, error);
 }
 

@@ -165,9 +165,11 @@ ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
     // The network itself: LSTM cells need a layer and have no choice of activation.
     bool lstm = l->kind == NS_LEARNED_LSTM;
     bool layers = l->nhidden <= NSI_LEARNED_MAX_LAYERS && !(lstm && l->nhidden == 0);
+    // Widths bound the memory of the network.
     for (uint32_t k = 0; layers && k < l->nhidden; k++) {
         layers = l->hidden[k] > 0 && l->hidden[k] <= NSI_LEARNED_MAX_NUMBERS;
     }
+    // Enumerations may come from a caller that casts.
     if (!ns_choice_has(&ns_learned_kinds, (int)l->kind) || !layers ||
         !ns_activation_name(l->activation) || (lstm && l->activation != NS_TANH)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "learned: the network is invalid");
@@ -175,15 +177,19 @@ ns_status nsi_learned_check(const nsi_learned* l, ns_error* error) {
 
     // Scales of initial weights.
     double scales[] = {l->init_scale, l->init_last_scale};
+    // NaN fails both comparisons.
     for (int k = 0; k < 2; k++) {
         if (scales[k] >= 0.0 && scales[k] <= 1e9) continue;
         return nsi_fail(error, NS_ERR_ARGUMENT, "learned: init is out of range");
     }
 
     // Names and normalisation.
+    // Names of states and controls.
     ns_status status = learned_check_names("hide", &l->hide, error);
     if (status == NS_OK) status = learned_check_names("angle", &l->angle, error);
     if (status == NS_OK) status = learned_check_names("controls", &l->controls, error);
+
+    // Shift and scale; scales must not be zero.
     if (status == NS_OK)
         status = learned_check_numbers("state_shift", &l->state_shift, false, error);
     if (status == NS_OK)

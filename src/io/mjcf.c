@@ -113,6 +113,7 @@ static bool read_eulerseq(nsi_mjcf* m, const nsi_xml_element* element) {
 }
 
 static bool read_compiler(nsi_mjcf* m) {
+    // Words of MJCF, in the order of their values.
     static const char* const angles[] = {"degree", "radian", NULL};
     static const char* const coordinates[] = {"local", "global", NULL};
     static const char* const false_true[] = {"false", "true", NULL};
@@ -124,6 +125,7 @@ static bool read_compiler(nsi_mjcf* m) {
     uint32_t angle = 0, autolimits = YES, coordinate = 0, inertia = AUTO;
     for (; element; element = nsi_xml_next(element, "compiler")) {
         nsi_mjcf_item c = nsi_mjcf_plain(element);
+        // Attributes that are absent keep their value.
         if (!nsi_mjcf_word(m, c, "angle", angles, &angle) ||
             !nsi_mjcf_word(m, c, "autolimits", false_true, &autolimits) ||
             !nsi_mjcf_word(m, c, "coordinate", coordinates, &coordinate) ||
@@ -132,6 +134,7 @@ static bool read_compiler(nsi_mjcf* m) {
             return false;
         }
 
+        // Newer versions of MuJoCo do not support global coordinates either.
         if (coordinate == 1) {
             return nsi_reader_fail(m->reader, element, NS_ERR_UNSUPPORTED,
                                    "global coordinates are not supported; convert the model to "
@@ -148,13 +151,17 @@ static bool read_compiler(nsi_mjcf* m) {
     // Angles are in degrees unless the file says otherwise.
     const double degree = 3.14159265358979323846 / 180.0;
     m->angle = angle == 0 ? degree : 1.0;
+
+    // Whether a range implies a limit.
     m->autolimits = autolimits == YES;
+    // Inertia from geoms: always, never, or if <inertial> is absent.
     m->inertia_from_geom = inertia == YES;
     m->inertia_never_from_geom = inertia == NO;
     return true;
 }
 
 static bool read_option(nsi_mjcf* m) {
+    // MuJoCo has two implicit integrators; we have one.
     static const char* const integrators[] = {"Euler", "RK4", "implicit", "implicitfast", NULL};
     static const ns_integrator types[] = {NS_INTEGRATOR_EULER, NS_INTEGRATOR_RK4,
                                           NS_INTEGRATOR_IMPLICIT, NS_INTEGRATOR_IMPLICIT};
@@ -173,7 +180,10 @@ static bool read_option(nsi_mjcf* m) {
     const nsi_xml_element* last = root;
     for (; element; element = nsi_xml_next(element, "option")) {
         nsi_mjcf_item c = nsi_mjcf_plain(element);
+        // Errors of the merged settings refer to the last element.
         last = element;
+
+        // Supported settings.
         if (!nsi_mjcf_number(m, c, "timestep", &world.timestep) ||
             !nsi_reader_vector(reader, element, "gravity", world.gravity) ||
             !nsi_mjcf_number(m, c, "density", &world.density) ||
@@ -192,6 +202,7 @@ static bool read_option(nsi_mjcf* m) {
                  "motion"))) {
             return false;
         }
+        // Fluid forces.
         if ((world.density != 0.0 || world.viscosity != 0.0) &&
             !nsi_reader_note(reader, element,
                              "density and viscosity: forces of the medium are not represented; "
@@ -199,6 +210,7 @@ static bool read_option(nsi_mjcf* m) {
             return false;
         }
 
+        // Flags switch gravity and contact off.
         const nsi_xml_element* flag = nsi_xml_child(element, "flag");
         for (; flag; flag = nsi_xml_next(flag, "flag")) {
             if (!nsi_mjcf_word(m, nsi_mjcf_plain(flag), "gravity", switches, &gravity) ||
@@ -208,6 +220,7 @@ static bool read_option(nsi_mjcf* m) {
         }
     }
 
+    // Apply the merged settings.
     world.integrator = types[integrator];
     m->contact = contact == 1;
     if (gravity == 0) memset(world.gravity, 0, sizeof world.gravity);
@@ -219,11 +232,13 @@ static bool read_option(nsi_mjcf* m) {
 // A general actuator has force = gain * u + bias; which of ours is that?
 static bool read_general(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, double* gain,
                          bool* known) {
+    // Words of MJCF, in the order of their values.
     static const char* const gains[] = {"fixed", "affine", "muscle", "user", NULL};
     static const char* const biases[] = {"none", "affine", "muscle", "user", NULL};
     uint32_t gaintype = 0, biastype = 0, count;
     double g[10] = {1.0}, b[10] = {0.0}; // constant, by position, by velocity
 
+    // Absent attributes keep MuJoCo's defaults.
     if (!nsi_mjcf_word(m, c, "gaintype", gains, &gaintype) ||
         !nsi_mjcf_word(m, c, "biastype", biases, &biastype) ||
         !nsi_mjcf_numbers(m, c, "gainprm", 1, 10, g, &count) ||
@@ -237,14 +252,17 @@ static bool read_general(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, dou
 
     // The terms of the bias select the law; its gains must agree with those of the control.
     if (b[1] == 0.0 && b[2] == 0.0) {
+        // No feedback: a torque.
         def->type = NS_ACTUATOR_TORQUE;
         *gain = g[0];
         *known = *known && g[0] > 0.0;
     } else if (b[1] == 0.0) {
+        // Feedback of velocity alone.
         def->type = NS_ACTUATOR_VELOCITY;
         def->kd = g[0];
         *known = *known && g[0] > 0.0 && b[2] == -g[0];
     } else {
+        // Feedback of position, with optional damping.
         def->type = NS_ACTUATOR_POSITION;
         def->kp = g[0];
         def->kd = -b[2];
@@ -272,6 +290,7 @@ static bool read_law(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, double*
 }
 
 static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_kind kind) {
+    // Defaults depend on the kind of actuator.
     nsi_reader* reader = m->reader;
     nsi_mjcf_item c = {element, kind, NSI_MJCF_MAIN_CLASS};
     ns_actuator_def def = ns_default_actuator_def();
@@ -289,12 +308,15 @@ static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_
     }
 
     // Actuators without a counterpart are left out with a note.
+    // Actuators may act on tendons and sites in MuJoCo.
     def.name = nsi_xml_value(element, "name");
     def.joint = nsi_xml_value(element, "joint");
     if (!known || !def.joint) {
         return nsi_reader_note(reader, element, "%s is not represented; changes the motion",
                                def.joint ? "has a force law that" : "does not act on a joint and");
     }
+
+    // Transmission to several coordinates is not supported.
     if (nsi_model_builder_joint_has_no_axis(reader->builder, def.joint)) {
         return nsi_reader_note(reader, element,
                                "acts on a ball or free joint and is not represented; changes the "
@@ -305,6 +327,8 @@ static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_
     def.gear = gear[0] * gain;
     def.control_lower = control[0], def.control_upper = control[1];
     def.force_lower = force[0] / gain, def.force_upper = force[1] / gain;
+
+    // The builder validates the rest.
     return nsi_reader_add_actuator(reader, element, &def);
 }
 

@@ -45,6 +45,7 @@ static bool make_name(nsi_mjcf* m, bool link, const char* wanted, const char** o
 
 static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_link_def* def) {
     nsi_reader* reader = m->reader;
+    // <inertial> has no default class.
     nsi_mjcf_item c = nsi_mjcf_plain(inertial);
     const char* text;
     double q[4], diagonal[3], full[6];
@@ -66,6 +67,7 @@ static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_
         return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
                                "give one of diaginertia and fullinertia");
     }
+    // MuJoCo refuses this, too.
     if (nfull > 0 && turned) {
         return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
                                "fullinertia is in the body's axes; an orientation cannot be given "
@@ -76,9 +78,12 @@ static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_
     if (nfull > 0) {
         memcpy(def->inertia, full, sizeof full);
     } else {
+        // Principal moments, rotated.
         const double principal[6] = {diagonal[0], diagonal[1], diagonal[2], 0.0, 0.0, 0.0};
         nsi_inertia_rotate(q, principal, def->inertia);
     }
+
+    // Positive definite, and within the triangle inequality.
     return nsi_reader_check_inertia(reader, inertial, def);
 }
 
@@ -141,6 +146,7 @@ static bool note_joint(nsi_mjcf* m, nsi_mjcf_item c, joint* j) {
 
 static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
                        joint* j) {
+    // Words of MJCF, in the order of our types.
     static const char* const words[] = {"hinge", "slide", "ball", "free", NULL};
     static const ns_joint_type types[] = {NS_JOINT_REVOLUTE, NS_JOINT_PRISMATIC, NS_JOINT_SPHERICAL,
                                           NS_JOINT_FLOATING};
@@ -175,6 +181,7 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
     bool has_axis = type < 2, is_free = type == 3;
     if (!is_free && !nsi_mjcf_limit(m, c, "limited", "range", &j->def.limited, limits))
         return false;
+    // The axis need not be normalised in the file.
     if (has_axis && !nsi_normalize(j->def.axis, 3)) {
         return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
                                "the axis is zero; give a direction");
@@ -182,11 +189,15 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
 
     // Angles of hinges are in the file's unit.
     double unit = type == 0 ? m->angle : 1.0;
+    // `ref` shifts the coordinate of hinges and slides only.
     j->ref = has_axis ? j->ref * unit : 0.0;
     j->def.rest *= unit;
     j->def.lower = limits[0] * unit;
     j->def.upper = limits[1] * unit;
+    // A slide or free joint has no anchor.
     if (type == 1 || is_free) memset(j->pos, 0, sizeof j->pos);
+
+    // Attributes that are not represented get a note.
     return note_joint(m, c, j);
 }
 
@@ -323,10 +334,12 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
 
     // Bodies without a name are numbered.
     ns_link_def def = ns_default_link_def();
+    // Nameless bodies count, so that numbers do not depend on other names.
     m->nbodies++;
     def.name = nsi_xml_value(element, "name");
     def.parent = parent->link;
     if (!def.name) {
+        // A generated name must not collide with one of the file.
         char name[32];
         snprintf(name, sizeof name, "body%u", m->nbodies);
         if (!make_name(m, true, name, &def.name)) return false;
@@ -337,6 +350,7 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
     joint joints[MAX_JOINTS];
     uint32_t njoints;
     nsi_mjcf_geoms geoms = {0};
+    // The order matters: several joints need names before links are chained.
     bool added = nsi_mjcf_pose(m, nsi_mjcf_plain(element), &def.origin) &&
                  read_joints(m, element, out->class_number, !parent->link, joints, &njoints) &&
                  mjcf_name_joints(m, def.name, joints, njoints) &&
@@ -344,6 +358,8 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
                  read_body_inertia(m, element, &geoms, &def) &&
                  mjcf_add_links(m, element, &def, joints, njoints) &&
                  nsi_mjcf_add_geoms(m, &geoms, def.name);
+
+    // Geoms are copied into the model.
     nsi_array_free(&m->reader->allocator, &geoms);
     return added;
 }

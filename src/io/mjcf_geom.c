@@ -62,10 +62,12 @@ static bool read_hull(nsi_mjcf* m, const nsi_xml_element* mesh, const nsi_mesh**
 
 bool nsi_mjcf_read_assets(nsi_mjcf* m) {
     nsi_reader* reader = m->reader;
+    // There may be several <asset> elements.
     const nsi_xml_element* asset = nsi_xml_child(reader->xml->root, "asset");
     for (; asset; asset = nsi_xml_next(asset, "asset")) {
         for (const nsi_xml_element* e = asset->first_child; e; e = e->next) {
             bool mesh = strcmp(e->name, "mesh") == 0, material = strcmp(e->name, "material") == 0;
+            // Textures and height fields are not needed.
             if (!mesh && !material) continue;
 
             // A mesh without a name has that of its file.
@@ -74,12 +76,14 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
                 name = stem(m, file);
                 if (!name) return nsi_reader_fail_nomem(reader);
             }
+            // Nameless assets cannot be referenced.
             if (!name || !*name) {
                 return nsi_reader_fail(reader, e, NS_ERR_PARSE, "the attribute name is missing");
             }
 
             // Register the name for later references by geoms.
             nsi_names* names = mesh ? &m->meshes : &m->materials;
+            // References must be unambiguous.
             if (nsi_names_find(names, name) != NSI_NONE) {
                 return nsi_reader_fail(reader, e, NS_ERR_PARSE,
                                        "there is already a <%s> \"%.100s\"", e->name, name);
@@ -103,20 +107,24 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
 // Volume, and principal moments divided by the mass, of a solid shape about its centre.
 static double shape_volume(const ns_geom_def* geom, double moments[3]) {
     const double pi = 3.14159265358979323846;
+    // Sizes as MuJoCo defines them.
     double a = geom->size[0], b = geom->size[1], c = geom->size[2];
     moments[0] = moments[1] = moments[2] = 0.0;
 
     switch (geom->type) {
     case NS_GEOM_SPHERE:
+        // 2/5 m r^2.
         moments[0] = moments[1] = moments[2] = 0.4 * a * a;
         return 4.0 / 3.0 * pi * a * a * a;
     case NS_GEOM_CYLINDER: // radius a, half length b
+        // Transverse and axial moments of a solid cylinder.
         moments[0] = moments[1] = (3.0 * a * a + 4.0 * b * b) / 12.0;
         moments[2] = 0.5 * a * a;
         return pi * a * a * 2.0 * b;
     case NS_GEOM_CAPSULE: { // the same, and two half balls 3/8 a from their flat sides
         double tube = pi * a * a * 2.0 * b, ball = 4.0 / 3.0 * pi * a * a * a;
         double tube_part = tube / (tube + ball), ball_part = ball / (tube + ball);
+        // Half balls are shifted by b: Steiner's theorem about the common centre.
         moments[0] = moments[1] = tube_part * (3.0 * a * a + 4.0 * b * b) / 12.0 +
                                   ball_part * (0.4 * a * a + b * b + 0.75 * a * b);
         moments[2] = tube_part * 0.5 * a * a + ball_part * 0.4 * a * a;
@@ -128,6 +136,7 @@ static double shape_volume(const ns_geom_def* geom, double moments[3]) {
         moments[2] = (a * a + b * b) / 3.0;
         return 8.0 * a * b * c;
     case NS_GEOM_ELLIPSOID:
+        // Solid ellipsoid with semi-axes a, b, c.
         moments[0] = (b * b + c * c) / 5.0;
         moments[1] = (a * a + c * c) / 5.0;
         moments[2] = (a * a + b * b) / 5.0;
@@ -168,6 +177,7 @@ static bool read_mass(nsi_mjcf* m, nsi_mjcf_item c, nsi_mjcf_geom* geom) {
 static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* given) {
     double ends[6];
     uint32_t count;
+    // Absent: position and size come from other attributes.
     if (!nsi_mjcf_numbers(m, c, "fromto", 6, 6, ends, &count)) return false;
     *given = count > 0;
     if (!*given) return true;
@@ -186,6 +196,7 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
         geom->pose.position[i] = 0.5 * (ends[i] + ends[i + 3]);
     }
     double length = sqrt(along[0] * along[0] + along[1] * along[1] + along[2] * along[2]);
+    // Coincident ends have no direction.
     if (!isfinite(length) || !nsi_normalize(along, 3)) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                "the two points of fromto are the same or too far apart");
@@ -195,6 +206,7 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
     nsi_quat_from_z(along, geom->pose.quaternion);
     bool round = geom->type == NS_GEOM_CAPSULE || geom->type == NS_GEOM_CYLINDER;
     if (!round) geom->size[1] = geom->size[0];
+    // Half lengths, as in MuJoCo.
     geom->size[round ? 1 : 2] = 0.5 * length;
     return true;
 }
@@ -261,11 +273,15 @@ static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     }
 
     // Find the asset and its scale; a missing asset leaves the geom out.
+    // Without a scale, the mesh is used as it is.
     for (int i = 0; i < 3; i++) geom->size[i] = 1.0;
     geom->mesh = name;
     uint32_t number, count, class_number;
     if (!find_asset(m, c, "mesh", &m->meshes, &number)) return false;
+    // A missing asset is reported; the remaining model may still be useful.
     if (number == NSI_NONE) return leave_out_mesh(m, c, geom);
+
+    // The scale belongs to the asset, not to the geom.
     const nsi_xml_element* mesh = m->meshes.items.data[number].element;
     if (!nsi_mjcf_find_class(m, mesh, "class", NSI_MJCF_MAIN_CLASS, &class_number) ||
         !nsi_mjcf_numbers(m, (nsi_mjcf_item){mesh, NSI_MJCF_MESH, class_number}, "scale", 3, 3,
@@ -278,6 +294,7 @@ static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     const char* file = nsi_xml_value(mesh, "file");
     if (corners) {
         geom->mesh = NULL;
+        // They are in memory already, and shared by all geoms of the asset.
         geom->vertices = corners->corners;
         geom->nvertex = corners->count;
         return true;
@@ -329,17 +346,20 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
     // Find the file beside the model or below $NEURALSIM_DATA.
     nsi_reader* reader = m->reader;
     char *path = NULL, quote[NSI_QUOTE_SIZE];
+    // Messages quote the name in a printable form.
     nsi_quote(file, strlen(file), quote);
     size_t size = strlen(file);
     if (size < 4 || strcmp(file + size - 4, ".csv") != 0) {
         return nsi_reader_fail(reader, element, NS_ERR_PARSE, "file: %s does not end in .csv",
                                quote);
     }
+    // A model from memory has no folder to search.
     if (!reader->folder) {
         return nsi_reader_fail(
             reader, element, NS_ERR_IO,
             "file %s cannot be found, since the model was not loaded from a file", quote);
     }
+    // NULL means that the file was not found, false that memory ran out.
     if (!nsi_file_find_data(reader->folder, file, &reader->allocator, &path)) {
         return nsi_reader_fail_nomem(reader);
     }
@@ -353,13 +373,16 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
     // Read and validate the table; messages refer to the element that names it.
     ns_table table = {0};
     ns_error error;
+    // Outlines are small: a size limit protects against other files.
     ns_status status = read_small_table(reader, path, &table, &error);
     nsi_free(&reader->allocator, path);
     bool read = status == NS_OK;
     if (status == NS_ERR_NOMEM) nsi_reader_fail_nomem(reader);
+    // Keep the position in the table, which the inner message has.
     if (!read && status != NS_ERR_NOMEM) {
         nsi_reader_fail(reader, element, status, "file: %s", error.message);
     }
+    // Exact columns, so that swapped or additional ones are noticed.
     if (read &&
         (table.ncol != 2 || strcmp(table.names[0], "x") != 0 || strcmp(table.names[1], "y") != 0)) {
         read = nsi_reader_fail(reader, element, NS_ERR_PARSE,
@@ -421,6 +444,7 @@ static bool mjcf_read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
 
 static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
                            nsi_mjcf_geoms* out) {
+    // The first words are in the order of ns_geom_type.
     static const char* const words[] = {"sphere", "capsule",   "cylinder", "box",     "plane",
                                         "mesh",   "ellipsoid", "polygon",  "ellipse", "points",
                                         "hfield", "sdf",       NULL};
@@ -431,11 +455,13 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     // A geom that names a mesh and has no size is a mesh, as in MuJoCo.
     bool has_mesh = nsi_mjcf_holder(m, c, "mesh") != NULL;
     uint32_t type = has_mesh && !nsi_mjcf_holder(m, c, "size") ? NS_GEOM_MESH : NS_GEOM_SPHERE;
+    // MuJoCo's default is a sphere.
     if (!nsi_mjcf_word(m, c, "type", words, &type)) return false;
 
     // Unsupported shapes are left out; their names stay known for contact pairs.
     if (type >= FIRST_UNKNOWN) {
         const char* name = nsi_xml_value(element, "name");
+        // A note, not an error: the geom may never touch anything.
         return (!name || nsi_names_add(m->reader, &m->left_out, name, element)) &&
                nsi_reader_note(m->reader, element,
                                "is of type %s, which is not represented; changes the motion where "
@@ -448,6 +474,7 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     geom.def.name = nsi_xml_value(element, "name");
     geom.def.type = (ns_geom_type)type;
     double group = 0.0;
+    // Later attributes depend on the type and the size.
     if (!nsi_mjcf_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
         !nsi_mjcf_geom_contact(m, c, &geom.def) ||
         (geom.def.type == NS_GEOM_MESH && !mjcf_read_mesh(m, c, &geom.def)) ||
@@ -457,6 +484,8 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     }
 
     geom.def.visual = group < 3.0; // MuJoCo's viewer shows the groups 0 to 2
+
+    // Geoms are collected first, because the inertia of the body may depend on them.
     if (nsi_array_push(&m->reader->allocator, out, geom)) return true;
     return nsi_reader_fail_nomem(m->reader);
 }

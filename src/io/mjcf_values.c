@@ -52,6 +52,7 @@ static bool set_defaults(nsi_mjcf* m, nsi_mjcf_class* c, const nsi_xml_element* 
 
 // Recursion is bounded by the depth of a document.
 static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t parent) {
+    // The main class exists from the start.
     const char* name = nsi_xml_value(element, "class");
     uint32_t number = NSI_MJCF_MAIN_CLASS;
 
@@ -64,11 +65,13 @@ static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t p
         }
     } else {
         // Nested ones start a class that inherits everything from its parent.
+        // Names of classes are global.
         if (!nsi_reader_required(m->reader, element, "class", &name)) return false;
         if (nsi_names_find(&m->class_names, name) != NSI_NONE) {
             return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
                                    "there is already a class \"%.100s\"", name);
         }
+        // Bound memory, since each class copies its parent's attributes.
         if (m->classes.count >= MAX_CLASSES) {
             return nsi_reader_fail(m->reader, element, NS_ERR_LIMIT,
                                    "there are more than %d default classes", MAX_CLASSES);
@@ -79,6 +82,8 @@ static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t p
             return nsi_reader_fail_nomem(m->reader);
         }
         if (!nsi_names_add(m->reader, &m->class_names, name, element)) return false;
+
+        // Copy the attributes by kind of element; own ones override them later.
         for (nsi_mjcf_kind kind = 0; kind < NSI_MJCF_KINDS; kind++) {
             for (uint32_t i = 0; i < m->classes.data[parent].attributes[kind].count; i++) {
                 nsi_mjcf_source inherited = m->classes.data[parent].attributes[kind].data[i];
@@ -87,10 +92,12 @@ static bool read_default(nsi_mjcf* m, const nsi_xml_element* element, uint32_t p
         }
     }
 
-    // What the class itself says comes before its subclasses, wherever it stands.
+    // The class's own attributes come before its subclasses, wherever they are in the file.
     for (const nsi_xml_element* child = element->first_child; child; child = child->next) {
         if (!set_defaults(m, &m->classes.data[number], child)) return false;
     }
+
+    // Then its subclasses, which inherit them.
     const nsi_xml_element* child = nsi_xml_child(element, "default");
     for (; child; child = nsi_xml_next(child, "default")) {
         if (!read_default(m, child, number)) return false;
@@ -249,14 +256,16 @@ static bool quat_from_axes(const double axes[6], double q[4]) {
 }
 
 bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given) {
+    // Forms of an orientation, with their sizes.
     static const struct {
         const char* name;
         uint32_t count;
     } forms[] = {{"quat", 4}, {"axisangle", 4}, {"euler", 3}, {"xyaxes", 6}, {"zaxis", 3}};
+    // Without any form: the identity.
     q[0] = 1.0, q[1] = q[2] = q[3] = 0.0;
     *given = false;
 
-    // What the element itself says counts more than any default.
+    // Attributes of the element take precedence over those of its default class.
     uint32_t own = 0, which = NSI_NONE;
     for (uint32_t k = 0; k < 5; k++) {
         if (nsi_xml_find(c.element, forms[k].name)) {
@@ -264,11 +273,14 @@ bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given
             which = k;
         }
     }
+    // MuJoCo refuses several forms, too.
     if (own > 1) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                "there is more than one of quat, axisangle, euler, xyaxes, zaxis; "
                                "keep one");
     }
+
+    // Otherwise the default class may give one.
     for (uint32_t k = 0; k < 5 && which == NSI_NONE; k++) {
         if (nsi_mjcf_holder(m, c, forms[k].name)) which = k;
     }
@@ -286,22 +298,26 @@ bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given
     *given = true;
     bool good = true;
     switch (which) {
+    // quat: w, x, y, z.
     case 0:
         memcpy(q, v, 4 * sizeof *q);
         good = nsi_normalize(q, 4);
         break;
     case 1:
+        // axisangle.
         good = nsi_normalize(v, 3);
         if (good) nsi_quat_from_axis(v, v[3] * m->angle, q);
         break;
     case 2: quat_from_euler(m, v, q); break;
     case 3: good = quat_from_axes(v, q); break;
     default:
+        // zaxis: the shortest rotation from z.
         good = nsi_normalize(v, 3);
         if (good) nsi_quat_from_z(v, q);
         break;
     }
 
+    // Zero or parallel vectors define no rotation.
     return good || nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                    "%s gives no rotation; its vectors must not be zero or parallel",
                                    forms[which].name);

@@ -28,6 +28,7 @@ static bool is_space(char c) {
 
 ns_status nsi_numbers_parse(const char* text, uint32_t min, uint32_t max, double* out,
                             uint32_t* count, ns_error* error) {
+    // Messages quote the word in a printable form.
     char quote[NSI_QUOTE_SIZE];
     *count = 0;
     uint32_t found = 0;
@@ -37,12 +38,14 @@ ns_status nsi_numbers_parse(const char* text, uint32_t min, uint32_t max, double
         while (is_space(*at)) at++;
         if (*at == '\0') break;
         const char* word = at;
+        // The end of the word.
         while (*at != '\0' && !is_space(*at)) at++;
         size_t size = (size_t)(at - word);
 
         // The conversion does not depend on the locale; NaN and infinity are refused.
         double value;
         ns_status status = nsi_text_read_double(word, size, &value);
+        // Distinguish typing errors, overflow and inf or nan.
         if (status != NS_OK || !isfinite(value)) {
             return nsi_fail(error, NS_ERR_PARSE, "%s is %s", nsi_quote(word, size, quote),
                             status == NS_ERR_PARSE   ? "not a number"
@@ -55,6 +58,7 @@ ns_status nsi_numbers_parse(const char* text, uint32_t min, uint32_t max, double
         found++;
     }
 
+    // Check the count; a fixed count has a shorter message.
     if (found < min || found > max) {
         const char* quoted = nsi_quote(text, strlen(text), quote);
         return min == max
@@ -63,6 +67,7 @@ ns_status nsi_numbers_parse(const char* text, uint32_t min, uint32_t max, double
                    : nsi_fail(error, NS_ERR_PARSE, "%s has %u numbers where %u to %u are needed",
                               quoted, found, min, max);
     }
+    // On failure the count is 0.
     *count = found;
     return NS_OK;
 }

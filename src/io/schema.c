@@ -94,30 +94,38 @@ static ns_status read_item(nsi_schema_reader* r, const nsi_schema_key* key,
 // Items and their number go to two fields in this order.
 static ns_status read_list(nsi_schema_reader* r, const nsi_schema_key* key,
                            const nsi_yaml_node* node, void* out) {
+    // Size of an item by type.
     static const size_t sizes[] = {[NSI_KEY_TEXTS] = sizeof(const char*),
                                    [NSI_KEY_NUMBERS] = sizeof(double),
                                    [NSI_KEY_COUNTS] = sizeof(uint32_t)};
+    // Some keys accept a single item without brackets.
     bool one = key->single && node->type == NSI_YAML_SCALAR;
     ns_status status = one ? NS_OK : nsi_yaml_check_list(r->yaml, node, r->error);
     uint32_t count = one ? 1 : node->count;
+    // Limits come from the table of keys.
     if (status == NS_OK && key->most > 0 && count > key->most) {
         status = nsi_yaml_fail_limit(r->yaml, node, r->error, "%s: more than %u of them", key->name,
                                      key->most);
     }
+    // An empty list is often a forgotten entry.
     if (status == NS_OK && key->filled && count == 0) {
         status = nsi_yaml_fail(r->yaml, node, r->error,
                                "%s: the list is empty; fill it, or leave the key out", key->name);
     }
     if (status != NS_OK) return status;
 
+    // Allocate one more, so that an empty list has an address.
     void* data = nsi_arena_alloc(r->arena, ((size_t)count + 1) * sizes[key->type]);
     if (!data) return nsi_fail_nomem(r->error);
     uint32_t number = 0;
+
+    // Read item by item; messages give the position of the item.
     for (const nsi_yaml_node* n = one ? node : node->first; n && status == NS_OK; n = n->next) {
         status = read_item(r, key, n, data, number++);
         if (one) break;
     }
 
+    // The list and its count are adjacent fields.
     memcpy(out, &data, sizeof data);
     memcpy((char*)out + sizeof data, &count, sizeof count);
     return status;

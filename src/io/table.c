@@ -179,18 +179,21 @@ static uint32_t find_column_name(const nsi_index* index, const char* const* name
 
 static ns_status check_column_name(const parser* p, const field* f) {
     // Empty and overlong names.
+    // Numbers are detected below.
     double number;
     if (f->size == 0) {
         return fail_in_table(p, NS_ERR_PARSE, f->start,
                              "column %u has no name; name every column in the first row",
                              p->names.count + 1);
     }
+    // Limits keep messages and formulas readable.
     if (f->size > NS_TABLE_MAX_NAME) {
         return fail_in_table(p, NS_ERR_LIMIT, f->start, "a name has more than %d bytes; shorten it",
                              NS_TABLE_MAX_NAME);
     }
 
     // A number in the first row means that the header is missing.
+    // Quoted numbers are accepted as names.
     if (!f->quoted && nsi_text_read_double(f->text, f->size, &number) != NS_ERR_PARSE) {
         return fail_in_table(
             p, NS_ERR_PARSE, f->start,
@@ -202,6 +205,7 @@ static ns_status check_column_name(const parser* p, const field* f) {
     // A control character is often a separator other than the comma.
     for (size_t i = 0; i < f->size; i++) {
         if ((unsigned char)f->text[i] >= 0x20 && f->text[i] != 0x7f) continue;
+        // Tabs and semicolons have a message of their own.
         if (has_separator(f)) return fail_separator(p, f);
         return fail_in_table(p, NS_ERR_PARSE, f->start,
                              "the name \"%s\" has a control character; remove it",
@@ -333,6 +337,7 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
     // Empty fields are NaN where missing values are allowed.
     double number = 0.0;
     if (f->size == 0) {
+        // A quoted empty field is a text, not a gap.
         if (!p->form->allow_missing || f->quoted) {
             return fail_in_table(p, NS_ERR_PARSE, f->start,
                                  "there is nothing in column \"%.100s\"; write a number",
@@ -341,18 +346,22 @@ static ns_status add_number(parser* p, const field* f, uint32_t column) {
         nsi_text_read_double("nan", 3, &number);
     } else {
         // Texts that mark a missing value, or stand in a column of text, are NaN as well.
+        // Conversion is independent of the locale.
         ns_status status = nsi_text_read_double(f->text, f->size, &number);
         bool missing = p->form->allow_missing && is_missing(f);
         if (status != NS_OK && (missing || may_be_text(p, column))) { // left as NaN
             status = nsi_text_read_double("nan", 3, &number);
         }
 
+        // Overflow is a mistake in the data rather than a missing value.
         if (status == NS_ERR_LIMIT) {
             return fail_in_table(p, NS_ERR_LIMIT, f->start,
                                  "%s in column \"%.100s\" is too large or too long for a number;"
                                  " shorten it",
                                  show_field(f).text, p->names.data[column]);
         }
+
+        // A decimal comma or another separator has a message of its own.
         if (status != NS_OK && has_separator(f)) return fail_separator(p, f);
         if (status != NS_OK) {
             return fail_in_table(
@@ -379,12 +388,15 @@ static ns_status read_table_row(parser* p) {
     }
 
     // Keep the line number for messages, then one number for each column.
+    // Errors found later refer to the file.
     if (!nsi_array_push(&p->allocator, &p->lines, p->line)) return nsi_fail_nomem(p->error);
     uint32_t count = 0;
     for (;;) {
         field f;
         ns_status status = read_table_field(p, &f);
         if (status != NS_OK) return status;
+
+        // Every row has exactly one field per column.
         if (count == p->names.count) {
             return fail_in_table(p, NS_ERR_PARSE, f.start,
                                  "more fields than the %u columns; remove them, or name them%s",
@@ -396,6 +408,7 @@ static ns_status read_table_row(parser* p) {
         p->at++; // the comma
     }
 
+    // Too few fields: name the first column without a value.
     if (count < p->names.count) {
         return fail_in_table(
             p, NS_ERR_PARSE, p->at,
@@ -427,11 +440,15 @@ static ns_status check_bytes(parser* p, size_t size) {
 ns_status ns_table_parse(const char* text, size_t size, const char* name,
                          const ns_table_options* options, const ns_allocator* allocator,
                          ns_table* out, ns_error* error) {
+    // NULL options mean a plain table of numbers.
     static const ns_table_options defaults = {0};
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    // The table owns its memory, from the start.
     *out = (ns_table){.memory = nsi_alloc_zeroed(&memory, sizeof *out->memory)};
     if (!out->memory) return nsi_fail_nomem(error);
     out->memory->allocator = out->memory->arena.allocator = memory;
+
+    // Position of the parser.
     parser p = {.at = text,
                 .end = text + size,
                 .line_start = text,
@@ -442,18 +459,21 @@ ns_status ns_table_parse(const char* text, size_t size, const char* name,
                 .error = error,
                 .table = out->memory};
 
-    // Header, then row by row
+    // Read the header, then row by row.
     ns_status status = check_bytes(&p, size);
     if (status == NS_OK) status = read_header(&p);
     while (status == NS_OK && !p.form->names_only) {
+        // Blank and comment lines.
         skip_lines(&p, false);
         if (p.at == p.end) break;
         status = read_table_row(&p);
     }
+
+    // Scratch of the parser.
     nsi_array_free(&memory, &p.unquoted);
     nsi_array_free(&memory, &p.where);
 
-    // The table takes over the arrays, also to free them after a failure
+    // The table takes over the arrays, which are also freed with it after a failure.
     out->names = p.names.data;
     out->numbers = p.numbers.data;
     out->lines = p.lines.data;

@@ -428,7 +428,9 @@ static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t 
                          "%zu bytes are too few for a safetensors file; name JSON files .json",
                          size);
     }
+    // 8 bytes, little endian.
     uint64_t length = read_little(bytes, LENGTH_SIZE);
+    // JSON text read as a length is a huge number.
     if (length > NS_TENSORS_MAX_HEADER && bytes[0] == '{') {
         return fail_file(r, NS_ERR_PARSE,
                          "it starts like JSON, not like safetensors; name JSON files .json");
@@ -439,6 +441,7 @@ static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t 
                          " bytes long, more than %d MiB; is this a safetensors file?",
                          length, NS_TENSORS_MAX_HEADER >> 20);
     }
+    // A truncated download.
     if (length > size - LENGTH_SIZE) {
         return fail_file(r, NS_ERR_PARSE,
                          "it ends within its header, after %zu of %" PRIu64 " bytes",
@@ -456,6 +459,7 @@ static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t 
     json_t* root = NULL;
     ns_status status = load_json(r, (const char*)header, (size_t)length, true, &root);
     if (status != NS_OK) return status;
+    // Offsets in the header are relative to its end.
     status = read_header_object(r, root, data, size - LENGTH_SIZE - length, out);
     json_decref(root);
     return status;
@@ -486,27 +490,33 @@ static ns_status read_row(const reader* r, const ns_tensor* tensor, uint32_t row
 }
 
 static ns_status read_matrix(reader* r, const char* name, const json_t* list, ns_tensor* tensor) {
+    // Rows of numbers, or a single row.
     if (!json_is_array(list)) {
         return fail_tensor(r, name, NS_ERR_PARSE, "it must be a list of rows of numbers");
     }
     const json_t* first = json_array_get(list, 0);
+    // A list of numbers is a matrix of one row.
     bool single = json_is_real(first); // the list is the only row
     uint64_t rows = single ? 1 : json_array_size(list);
     uint64_t columns = single ? json_array_size(list) : json_array_size(first);
+    // Anything else cannot be a weight.
     if (first && !single && !json_is_array(first)) {
         return fail_tensor(r, name, NS_ERR_PARSE, "it must be a list of rows of numbers");
     }
+
+    // Check the shape against the limits.
     ns_status status = set_shape(r, tensor, name, rows, columns);
     if (status != NS_OK) return status;
 
-    // A short row costs a hostile file little, so that the rows are compared before memory is asked
-    // for.
+    // Compare row lengths before allocating: short rows cost a hostile file little.
     for (uint32_t row = 0; row < rows && !single; row++) {
         const json_t* item = json_array_get(list, row);
         if (!json_is_array(item) || json_array_size(item) != columns) {
             return read_row(r, tensor, row, item, NULL);
         }
     }
+
+    // Allocate, and convert row by row.
     double* numbers = alloc_numbers(r, tensor);
     if (!numbers) return nsi_fail_nomem(r->error);
     for (uint32_t row = 0; row < rows && status == NS_OK; row++) {
@@ -602,6 +612,7 @@ static ns_status fail_argument(const char* name, ns_status status, const char* w
 static ns_status check_tensor(const ns_tensor* tensor, ns_tensor_form form, uint64_t* numbers,
                               ns_error* error) {
     // Validate the name.
+    // The name is a key of the header.
     if (!tensor->name || !tensor->data) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "a tensor has no name or no data");
     }
@@ -614,15 +625,18 @@ static ns_status check_tensor(const ns_tensor* tensor, ns_tensor_form form, uint
 
     // Limit the total over all tensors, to what a reader of the format accepts.
     uint64_t count = (uint64_t)tensor->rows * tensor->columns;
+    // Empty tensors cannot be told from missing ones.
     if (count == 0) return fail_argument(tensor->name, NS_ERR_ARGUMENT, "is empty", error);
     bool text = form == NS_TENSORS_JSON;
     uint64_t most = text ? NS_TENSORS_MAX_IN_TEXT : NS_TENSORS_MAX_NUMBERS;
+    // Text needs more memory for a number.
     if (count > most - *numbers) {
         return fail_argument(tensor->name, NS_ERR_LIMIT,
                              text ? "is too much for JSON; write the weights as safetensors"
                                   : "is too much for one file",
                              error);
     }
+
     *numbers += count;
 
     // All numbers must survive the conversion.
@@ -713,10 +727,12 @@ static void add_header(nsi_text_builder* text, const ns_tensor* tensors, uint32_
 static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensors, uint32_t count,
                                  bool single, ns_error* error) {
     // Format the header first, since its length precedes it.
+    // All tensors have one type.
     const dtype* type = find_dtype(single ? "F32" : "F64");
     nsi_text_builder header = {.allocator = text->allocator};
     add_header(&header, tensors, count, type);
     ns_text finished;
+    // Errors of the builder appear here.
     ns_status status = nsi_text_finish(&header, &finished, error);
     if (status != NS_OK) return status;
 
@@ -729,6 +745,7 @@ static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensor
                         NS_TENSORS_MAX_HEADER >> 20);
     }
 
+    // Length, header, data.
     add_little(text, finished.size, LENGTH_SIZE);
     nsi_text_add_bytes(text, finished.data, finished.size);
     ns_text_free(&finished);
@@ -738,6 +755,7 @@ static ns_status add_safetensors(nsi_text_builder* text, const ns_tensor* tensor
         uint32_t numbers = tensors[k].rows * tensors[k].columns;
         for (uint32_t i = 0; i < numbers; i++) {
             double number = tensors[k].data[i];
+            // Independent of the byte order of the machine.
             add_little(text, single ? encode_f32(number) : encode_f64(number), type->size);
         }
     }

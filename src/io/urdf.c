@@ -133,6 +133,7 @@ static bool find_end(urdf* u, const nsi_xml_element* joint, const char* which, u
 }
 
 static bool collect_joints(urdf* u) {
+    // Links are known already.
     const nsi_xml_element* e = nsi_xml_child(u->reader->xml->root, "joint");
     for (; e; e = nsi_xml_next(e, "joint")) {
         // Parent and child must be links of the file.
@@ -141,12 +142,14 @@ static bool collect_joints(urdf* u) {
             !find_end(u, e, "child", &joint.child)) {
             return false;
         }
+        // Position in the file, which is kept in the model.
         uint32_t number = u->joints.count;
         if (!nsi_array_push(&u->reader->allocator, &u->joints, joint)) {
             return nsi_reader_fail_nomem(u->reader);
         }
 
         // A link has at most one parent joint, so the joints form a tree.
+        // Both ends exist.
         urdf_link *parent = &u->links.data[joint.parent], *child = &u->links.data[joint.child];
         const char* child_name = u->link_names.items.data[joint.child].name;
         if (parent == child) {
@@ -154,6 +157,7 @@ static bool collect_joints(urdf* u) {
                                    "link \"%.100s\" is both parent and child of the joint",
                                    child_name);
         }
+        // A second parent closes a loop.
         if (child->carrier != NSI_NONE) {
             return nsi_reader_fail(u->reader, e, NS_ERR_PARSE,
                                    "link \"%.100s\" is already the child of the joint on line %u; "
@@ -162,6 +166,7 @@ static bool collect_joints(urdf* u) {
         }
 
         // Append to the children of the parent, in the order of the file.
+        // Joints of a link form a linked list.
         child->carrier = number;
         if (parent->last_joint == NSI_NONE) {
             parent->first_joint = number;
@@ -180,6 +185,7 @@ static bool find_root(urdf* u) {
     // A second link without a parent joint is an error, not another robot.
     for (uint32_t i = 0; i < u->links.count; i++) {
         const urdf_link* link = &u->links.data[i];
+        // Carried by a joint.
         if (link->carrier != NSI_NONE) continue;
         if (u->root != NSI_NONE) {
             return nsi_reader_fail(u->reader, link->element, NS_ERR_PARSE,
@@ -187,6 +193,7 @@ static bool find_root(urdf* u) {
                                    "link \"%.100s\"; there must be one root: join them by a joint",
                                    u->link_names.items.data[u->root].name);
         }
+        // The first candidate.
         u->root = i;
     }
 
@@ -200,7 +207,9 @@ static bool find_root(urdf* u) {
 
     // A root named "world" is the fixed frame itself.
     const nsi_xml_element* root = u->links.data[u->root].element;
+    // ROS convention.
     u->root_is_world = strcmp(u->link_names.items.data[u->root].name, "world") == 0;
+    // Inertia of the world would be ignored silently.
     if (u->root_is_world && nsi_xml_child(root, "inertial")) {
         return nsi_reader_fail(u->reader, root, NS_ERR_PARSE,
                                "the link \"world\" stands for the world and has no inertia; remove "
@@ -275,6 +284,7 @@ static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def
     if (!inertial) return true;
     ns_pose pose;
     const char* value;
+    // The origin is that of the centre of mass.
     if (!read_origin(u, inertial, &pose) ||
         !nsi_reader_only_child(u->reader, inertial, "mass", &mass) ||
         !nsi_reader_only_child(u->reader, inertial, "inertia", &inertia)) {
@@ -288,6 +298,8 @@ static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def
                                "for a massless link",
                                mass ? "inertia" : "mass");
     }
+
+    // Mass in kg.
     if (!nsi_reader_required(u->reader, mass, "value", &value) ||
         !nsi_reader_number(u->reader, mass, "value", &def->mass)) {
         return false;
@@ -297,6 +309,7 @@ static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def
     static const char* const names[6] = {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"};
     double tensor[6] = {0.0};
     for (int i = 0; i < 6; i++) {
+        // A missing diagonal entry would make the inertia invalid.
         if (i < 3 && !nsi_reader_required(u->reader, inertia, names[i], &value)) return false;
         if (!nsi_reader_number(u->reader, inertia, names[i], &tensor[i])) return false;
     }
@@ -304,6 +317,8 @@ static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def
     // Express the inertia in the axes of the link.
     memcpy(def->com, pose.position, sizeof def->com);
     nsi_inertia_rotate(pose.quaternion, tensor, def->inertia);
+
+    // Positive definite, and within the triangle inequality.
     return nsi_reader_check_inertia(u->reader, inertial, def);
 }
 
@@ -316,6 +331,7 @@ static bool urdf_read_length(urdf* u, const nsi_xml_element* shape, const char* 
 }
 
 static bool urdf_read_shape(urdf* u, const nsi_xml_element* shape, ns_geom_def* geom) {
+    // Elements of <geometry>.
     static const struct {
         const char* name;
         ns_geom_type type;
@@ -325,6 +341,7 @@ static bool urdf_read_shape(urdf* u, const nsi_xml_element* shape, ns_geom_def* 
                  {"sphere", NS_GEOM_SPHERE},
                  {"mesh", NS_GEOM_MESH}};
     size_t k = 0;
+    // The caller has checked the name.
     while (strcmp(types[k].name, shape->name) != 0) k++; // it is one of them
     geom->type = types[k].type;
 
@@ -336,10 +353,12 @@ static bool urdf_read_shape(urdf* u, const nsi_xml_element* shape, ns_geom_def* 
             !nsi_reader_vector(u->reader, shape, "size", geom->size)) {
             return false;
         }
+        // Half lengths inside the library.
         for (int i = 0; i < 3; i++) geom->size[i] *= 0.5;
         return true;
     case NS_GEOM_MESH: {
         double scale[3] = {1.0, 1.0, 1.0};
+        // The file is found later, by package and folder.
         if (!nsi_reader_required(u->reader, shape, "filename", &geom->mesh) ||
             !nsi_reader_numbers(u->reader, shape, "scale", 1, 3, scale, &count)) {
             return false;
@@ -347,6 +366,7 @@ static bool urdf_read_shape(urdf* u, const nsi_xml_element* shape, ns_geom_def* 
         if (count == 2) {
             return nsi_reader_fail(u->reader, shape, NS_ERR_PARSE, "scale has 2 numbers; give 3");
         }
+        // One number scales all axes.
         for (int i = 0; i < 3; i++) geom->size[i] = count == 1 ? scale[0] : scale[i];
         return true;
     }
@@ -396,9 +416,11 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
                          ns_geom_def* geom) {
     // Links touch the world; they touch each other with self-collision only.
     enum { WORLD = 1, ROBOT = 2 };
+    // Defaults apply to all links alike.
     *geom = ns_default_geom_def();
     geom->link = name;
     if (name) {
+        // Geometry without a link belongs to the world.
         geom->groups = ROBOT;
         geom->touches = u->reader->options.self_collision ? WORLD | ROBOT : WORLD;
     }
@@ -406,6 +428,7 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
     // Properties of the optional <contact> element, none of them negative.
     const nsi_xml_element *contact, *element;
     if (!nsi_reader_only_child(u->reader, link, "contact", &contact)) return false;
+    // Standard URDF files have no <contact>.
     if (!contact) return true;
     const struct {
         const char* name;
@@ -422,6 +445,7 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
         const char* text;
         if (!nsi_reader_only_child(u->reader, contact, numbers[k].name, &element)) return false;
         if (!element) continue;
+        // Elements have a single attribute.
         if (!nsi_reader_required(u->reader, element, "value", &text) ||
             !nsi_reader_number(u->reader, element, "value", numbers[k].value)) {
             return false;
@@ -431,15 +455,19 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
                                    "the value is negative; give zero or a positive one");
         }
     }
+
+    // Stiffness and damping become parameters of the contact law.
     return convert_spring(u, contact, geom);
 }
 
 static bool urdf_read_geom(urdf* u, const nsi_xml_element* element, const ns_geom_def* of_link) {
     // Visual elements are drawn, collision elements are in contact.
+    // Contact properties are those of the link.
     ns_geom_def geom = *of_link;
     geom.visual = strcmp(element->name, "visual") == 0;
     geom.collision = !geom.visual;
     const nsi_xml_element* geometry;
+    // The pose relative to the link.
     if (!read_origin(u, element, &geom.pose) ||
         !nsi_reader_only_child(u->reader, element, "geometry", &geometry)) {
         return false;
@@ -453,6 +481,8 @@ static bool urdf_read_geom(urdf* u, const nsi_xml_element* element, const ns_geo
                                "there is no shape; give <geometry> one of <box>, <cylinder>, "
                                "<capsule>, <sphere>, <mesh>");
     }
+
+    // A second shape would be ignored by other readers.
     for (const nsi_xml_element* other = shape->next; other; other = other->next) {
         if (is_shape(other)) {
             return nsi_reader_fail(u->reader, other, NS_ERR_PARSE,
@@ -465,6 +495,7 @@ static bool urdf_read_geom(urdf* u, const nsi_xml_element* element, const ns_geo
     // A visual and a collision element may share a name; the first one keeps it.
     const char* name = nsi_xml_value(element, "name");
     if (name && *name && !nsi_model_builder_has_geom(u->reader->builder, name)) geom.name = name;
+    // Visuals have a colour; meshes are loaded once all attributes are known.
     return urdf_read_shape(u, shape, &geom) &&
            (!geom.visual || urdf_read_color(u, element, geom.color)) &&
            nsi_reader_load_mesh(u->reader, shape, &geom) &&
@@ -531,6 +562,7 @@ static bool read_axis(urdf* u, const nsi_xml_element* joint, double axis[3]) {
 static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type, ns_link_def* def) {
     const nsi_xml_element* dynamics;
     if (!nsi_reader_only_child(u->reader, joint, "dynamics", &dynamics)) return false;
+    // No <dynamics>: no passive forces.
     if (!dynamics) return true;
 
     // URDF defines damping and friction; the other attributes are extensions.
@@ -548,6 +580,7 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
     };
 
     // Attributes that are absent keep the default; "rest" and "springref" are synonyms.
+    // Values are validated by the model builder.
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         if (!nsi_reader_number(u->reader, dynamics, numbers[k].name, numbers[k].value)) {
             return false;
@@ -556,15 +589,18 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
 
     // Not every type of joint has these forces.
     bool turns_or_slides = type == REVOLUTE || type == CONTINUOUS || type == PRISMATIC;
+    // Nothing moves: forces have no effect.
     if (type == FIXED) {
         def->damping = def->friction = def->stiffness = def->rest = def->armature = 0.0;
         return nsi_reader_note(u->reader, dynamics, "has no effect on a fixed joint");
     }
+    // Springs need a coordinate with a rest position.
     if (!turns_or_slides && def->stiffness != 0.0) {
         return nsi_reader_fail(u->reader, dynamics, NS_ERR_UNSUPPORTED,
                                "stiffness is supported on revolute, continuous and prismatic "
                                "joints only");
     }
+    // Spherical and floating joints keep damping only.
     if (!turns_or_slides) def->rest = 0.0;
     return true;
 }
@@ -572,6 +608,7 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
 static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns_link_def* def) {
     const nsi_xml_element* limit;
     if (!nsi_reader_only_child(u->reader, joint, "limit", &limit)) return false;
+    // URDF requires limits for these types; many files omit them.
     if (!limit) {
         return (type != REVOLUTE && type != PRISMATIC) ||
                nsi_reader_note(u->reader, joint, "has no <limit>; it moves without limits");
@@ -583,6 +620,7 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
         !nsi_reader_number(u->reader, limit, "upper", &upper)) {
         return false;
     }
+    // Swapped bounds are a mistake.
     if (lower > upper) {
         return nsi_reader_fail(u->reader, limit, NS_ERR_PARSE,
                                "lower is greater than upper; swap them");
@@ -590,6 +628,7 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
 
     // An empty range means no limit rather than a locked joint.
     if (type == REVOLUTE || type == PRISMATIC) {
+        // Many exporters write zeros for "unlimited".
         def->limited = lower < upper;
         def->lower = lower;
         def->upper = upper;
@@ -598,6 +637,7 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
     }
 
     // Other types have no range; a range is reported as ignored.
+
     return !(lower < upper) ||
            nsi_reader_note(u->reader, limit,
                            "has a range, which has no effect on a joint of this type");
@@ -629,18 +669,22 @@ static bool add_planar(urdf* u, const nsi_xml_element* element, const char* join
     // Two axes in the plane; for the normals x, y, z they are the next two of x, y, z, x, y.
     const double* n = link->axis;
     double axes[3][3] = {{0.0}};
+    // The largest component of the normal is safe to project from.
     int largest = 0;
     for (int i = 1; i < 3; i++) {
         if (n[i] * n[i] > n[largest] * n[largest]) largest = i;
     }
     int along = (largest + 1) % 3;
+    // Gram-Schmidt.
     for (int i = 0; i < 3; i++) axes[0][i] = (i == along ? 1.0 : 0.0) - n[along] * n[i];
     nsi_normalize(axes[0], 3);
+    // Right-handed frame.
     nsi_cross(n, axes[0], axes[1]);
     nsi_normalize(axes[1], 3);
     memcpy(axes[2], n, sizeof axes[2]);
 
     // Chain the three joints; all links but the last one are massless.
+    // Names of the three coordinates.
     static const char* const suffixes[3] = {"x", "y", "theta"};
     char joints[3][2 * NSI_MODEL_MAX_NAME + 16], links[2][3 * NSI_MODEL_MAX_NAME + 32];
     ns_link_def part = *link;
@@ -650,6 +694,8 @@ static bool add_planar(urdf* u, const nsi_xml_element* element, const char* join
         part.joint = joints[k];
         part.joint_type = k < 2 ? NS_JOINT_PRISMATIC : NS_JOINT_REVOLUTE;
         memcpy(part.axis, axes[k], sizeof part.axis);
+
+        // Massless links between the joints.
         if (k < 2) {
             snprintf(links[k], sizeof links[k], "%.*s_%s", NSI_MODEL_MAX_NAME + 1, link->name,
                      joints[k]);
@@ -658,6 +704,7 @@ static bool add_planar(urdf* u, const nsi_xml_element* element, const char* join
             memset(part.com, 0, sizeof part.com);
             memset(part.inertia, 0, sizeof part.inertia);
         } else {
+            // The last one is the link of the file.
             part.name = link->name;
             part.mass = link->mass;
             memcpy(part.com, link->com, sizeof part.com);
@@ -703,6 +750,7 @@ static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
     def.name = u->link_names.items.data[joint->child].name;
     def.joint = nsi_xml_value(element, "name");
     urdf_type type = FIXED;
+    // Errors refer to the element that is wrong.
     if (!read_type(u, element, &type) || !urdf_read_inertial(u, link, &def) ||
         !read_origin(u, element, &def.origin) || !read_axis(u, element, def.axis) ||
         !read_dynamics(u, element, type, &def) || !read_limit(u, element, type, &def) ||
@@ -710,6 +758,7 @@ static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
         return false;
     }
 
+    // A floating joint elsewhere would be relative to a moving link.
     def.joint_type = types[type];
     bool at_root = joint->parent == u->root;
     if (type == FLOATING && !at_root) {
@@ -723,6 +772,7 @@ static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
     bool on_world = at_root && (u->root_is_world || type == FLOATING);
     def.parent = on_world ? NULL : u->link_names.items.data[joint->parent].name;
 
+    // A planar joint has three coordinates, and <mimic> one.
     if (type == PLANAR && def.mimic) {
         return nsi_reader_fail(u->reader, element, NS_ERR_UNSUPPORTED,
                                "a planar joint cannot have <mimic>");
@@ -731,6 +781,7 @@ static bool urdf_add_joint(urdf* u, const urdf_joint* joint) {
     // Add the link before its geometry, which refers to it by name.
     bool added = type == PLANAR ? add_planar(u, element, def.joint, &def)
                                 : nsi_reader_add_link(u->reader, element, &def);
+    // A link does not collide with the link that carries it.
     return added && (on_world || exclude_carriers(u, joint, def.name)) &&
            read_geoms(u, link, def.name);
 }
@@ -746,9 +797,11 @@ static bool urdf_add_root(urdf* u) {
 
 // Depth first without recursion: down to the first joint, else to the next one, else up.
 static bool add_tree(urdf* u) {
+    // The root has no joint.
     if (!urdf_add_root(u)) return false;
 
     // Add each joint before the joints of its child.
+    // Count links, to detect cycles.
     uint32_t visited = 1;
     uint32_t at = u->links.data[u->root].first_joint;
     while (at != NSI_NONE) {
@@ -757,16 +810,20 @@ static bool add_tree(urdf* u) {
         visited++;
 
         // Without a child joint, climb until a link has another one.
+        // Down.
         uint32_t next = u->links.data[joint->child].first_joint;
         while (next == NSI_NONE) {
             joint = &u->joints.data[at];
+            // Next to it.
             next = joint->next;
             if (next != NSI_NONE) break;
+            // Up.
             at = u->links.data[joint->parent].carrier;
             if (at == NSI_NONE) break;
         }
         at = next;
     }
+
     if (visited == u->links.count) return true;
 
     // What was not reached hangs on a cycle.

@@ -53,6 +53,7 @@ static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const 
     // Count first, to allocate once.
     uint32_t count = 0;
     while (pairs[2 * count]) {
+        // Bounds the memory of an element.
         if (++count > NSI_XML_MAX_ATTRIBUTES) {
             stop(reader, NS_ERR_LIMIT, "an element has more than 64 attributes");
             return false;
@@ -65,7 +66,9 @@ static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const 
     nsi_xml_attribute* attributes = nsi_arena_alloc(arena, count * sizeof *attributes);
     bool kept = attributes != NULL;
     for (uint32_t i = 0; i < count && kept; i++) {
+        // Expat passes names and values in turn.
         const char *name = pairs[2 * i], *value = pairs[2 * i + 1];
+        // Long values have no place in a robot file.
         if (strlen(name) > NSI_XML_MAX_NAME || strlen(value) > NSI_XML_MAX_VALUE) {
             stop(reader, NS_ERR_LIMIT, "the name or value of an attribute is too long");
             return false;
@@ -76,6 +79,7 @@ static bool copy_attributes(xml_reader* reader, nsi_xml_element* element, const 
     }
 
     // Attributes become visible only when all of them are complete.
+
     if (!kept) {
         stop(reader, NS_ERR_NOMEM, "");
         return false;
@@ -89,11 +93,13 @@ static void XMLCALL on_start(void* user, const char* name, const char** attribut
     // Limits bound the memory that a hostile file can claim.
     xml_reader* reader = user;
     nsi_xml* xml = reader->xml;
+    // Expat may call once more after an error.
     if (reader->status != NS_OK) return;
     if (reader->depth >= NSI_XML_MAX_DEPTH) {
         stop(reader, NS_ERR_LIMIT, "elements are nested more than 512 deep");
         return;
     }
+    // Large robots have a few thousand.
     if (xml->nelements >= NSI_XML_MAX_ELEMENTS) {
         stop(reader, NS_ERR_LIMIT, "there are more than 250000 elements");
         return;
@@ -110,12 +116,14 @@ static void XMLCALL on_start(void* user, const char* name, const char** attribut
         stop(reader, NS_ERR_NOMEM, "");
         return;
     }
+    // The line number serves messages.
     *element =
         (nsi_xml_element){.name = copy, .line = current_line(reader), .parent = reader->open};
     if (!copy_attributes(reader, element, attributes)) return;
 
     // Append to the parent's children.
     nsi_xml_element* parent = reader->open;
+    // The first element is the root.
     if (!parent) {
         xml->root = element;
     } else if (parent->last_child) {
@@ -124,6 +132,7 @@ static void XMLCALL on_start(void* user, const char* name, const char** attribut
         parent->first_child = parent->last_child = element;
     }
 
+    // Elements that follow are its children, until it is closed.
     reader->open = element;
     reader->depth++;
     xml->nelements++;

@@ -148,9 +148,11 @@ static ns_status check_marks(const reader* r, const yaml_event_t* event) {
     // Find anchor and tag of the event.
     const yaml_char_t *anchor = NULL, *tag = NULL;
     place at = mark_place(&event->start_mark);
+    // Messages quote the mark in a printable form.
     char quote[NSI_QUOTE_SIZE];
 
     switch (event->type) {
+    // An alias refers to an anchor, which is refused as well.
     case YAML_ALIAS_EVENT: // has no value of its own
         anchor = event->data.alias.anchor;
         return yaml_fail_at(
@@ -158,6 +160,7 @@ static ns_status check_marks(const reader* r, const yaml_event_t* event) {
             "the alias %s is not allowed here; write the value out, or put a name that"
             " starts with * in quotes",
             nsi_quote((const char*)anchor, strlen((const char*)anchor), quote));
+    // Scalars, lists and mappings keep their marks in different places.
     case YAML_SCALAR_EVENT:
         anchor = event->data.scalar.anchor;
         tag = event->data.scalar.tag;
@@ -176,6 +179,7 @@ static ns_status check_marks(const reader* r, const yaml_event_t* event) {
     // Files stay plain: no anchors that copy values, no tags that change types.
     const char* what = (const char*)(anchor ? anchor : tag);
     if (!what) return NS_OK;
+    // Texts with a leading & or ! need quotes in YAML.
     return yaml_fail_at(r, at, NS_ERR_PARSE,
                         "the %s %s is not allowed here; remove it, or put a text"
                         " that starts with %c in quotes",
@@ -515,10 +519,14 @@ ns_status nsi_yaml_number(const nsi_yaml* yaml, const nsi_yaml_node* node, doubl
 
 ns_status nsi_yaml_whole(const nsi_yaml* yaml, const nsi_yaml_node* node, uint64_t lower,
                          uint64_t upper, uint64_t* out, ns_error* error) {
+    // Absent keys keep their default.
     if (!node) return NS_OK;
     ns_status status = want_scalar(yaml, node, "a whole number", error);
     if (status != NS_OK) return status;
+
+    // Digits only: signs, exponents and quotes are refused.
     if (!node->plain || node->text[strspn(node->text, "0123456789")] != '\0') {
+        // Ranges are part of the message where there is one.
         if (!node->plain || upper == UINT64_MAX) {
             return fail_value(yaml, node, error, "is not a whole number; write digits%s",
                               node->plain ? "" : " without quotes");
@@ -526,15 +534,20 @@ ns_status nsi_yaml_whole(const nsi_yaml* yaml, const nsi_yaml_node* node, uint64
         return fail_value(yaml, node, error, "is not a whole number from %llu to %llu",
                           (unsigned long long)lower, (unsigned long long)upper);
     }
+
+    // Accumulate digits, with a check before each overflow.
     uint64_t number = 0;
     for (const char* at = node->text; *at; at++) {
         uint64_t digit = (uint64_t)(*at - '0');
+        // The same as 10 * number + digit > upper, without overflow.
         if (digit > upper || number > (upper - digit) / 10) {
             return fail_value(yaml, node, error, "is too large; at most %llu",
                               (unsigned long long)upper);
         }
         number = 10 * number + digit;
     }
+
+    // Lower bound.
     if (number < lower) {
         return fail_value(yaml, node, error, "is too small; at least %llu",
                           (unsigned long long)lower);

@@ -201,22 +201,25 @@ static const char* join_path(extension* x, const char* a, const char* b, size_t 
 // The file that `node`, a value of `extends`, names.
 static ns_status read_base(extension* x, const nsi_yaml_node* node, const char* name,
                            const chain* at, nsi_yaml_node** root) {
+    // The folder of the base, for paths inside it.
     const char* slash = strrchr(name, '/');
     const char* first = strrchr(x->out->file, '/');
     size_t folder = slash ? (size_t)(slash - name) + 1 : 0;
 
-    // Where it is, from the first file and from here.
+    // Resolve the path against the file that extends it, which may itself be a base.
     nsi_yaml_source* source = nsi_arena_alloc(&x->out->arena, sizeof *source);
     const char* near = join_path(x, node->source->folder, name, strlen(name));
     const char* start =
         join_path(x, "", x->out->file, first ? (size_t)(first - x->out->file) + 1 : 0);
     const char* path = near && start ? join_path(x, start, near, strlen(near)) : NULL;
+    // Paths live as long as the document.
     if (!source || !path) return nsi_fail_nomem(x->error);
     *source = (nsi_yaml_source){path, join_path(x, node->source->folder, name, folder)};
     if (!source->folder) return nsi_fail_nomem(x->error);
 
-    // It must be there, and none of those that extend it.
+    // A cycle of files would never end.
     char quote[NSI_QUOTE_SIZE];
+    // Walk up the chain of files.
     for (const chain* c = at; c; c = c->up) {
         if (c->path && strcmp(c->path, path) == 0) {
             nsi_quote(name, strlen(name), quote);
@@ -228,10 +231,14 @@ static ns_status read_base(extension* x, const nsi_yaml_node* node, const char* 
                                            quote);
         }
     }
+
+    // The file must exist.
     if (!nsi_file_exists(path)) {
         return nsi_fail(x->error, NS_ERR_IO, "%.200s:%u:%u: extends: there is no file %.200s",
                         node->source->file, node->line, node->column, path);
     }
+
+    // Read it, with its own `extends`.
     chain next = {at, path, at->depth + 1};
     return read_source(x, source, &next, root);
 }
@@ -247,23 +254,29 @@ static void remove_entry(nsi_yaml_node* map, const nsi_yaml_node* entry) {
 // What a mapping extends, with the mapping on top; itself when it extends nothing.
 static ns_status follow_extends(extension* x, nsi_yaml_node* map, const chain* at,
                                 nsi_yaml_node** merged) {
+    // Without `extends`, the mapping is complete.
     *merged = map;
     const nsi_yaml_node* node = nsi_yaml_find(map, "extends");
     const char* name = NULL;
     if (!node) return NS_OK;
+
+    // Name of the base.
     ns_status status = nsi_yaml_text(x->out, node, &name, x->error);
     if (status != NS_OK) return status;
+    // Long chains are cycles or attacks.
     if (at->depth == NSI_YAML_MAX_BASES) {
         return nsi_yaml_fail_limit(x->out, node, x->error,
                                    "extends: more than %d files extend one another",
                                    NSI_YAML_MAX_BASES);
     }
+    // The key has done its work; schemas do not know it.
     remove_entry(map, node);
 
-    // A mapping of the same file, or another file.
+    // The base is a mapping of the same file, or another file.
     const nsi_yaml_node* other = x->find ? x->find(x->context, name) : NULL;
     nsi_yaml_node* base = NULL;
     if (other) {
+        // Copied, because several mappings may extend it.
         chain next = {at, NULL, at->depth + 1};
         base = copy_node(x, other, x->skip);
         if (!base) return nsi_fail_nomem(x->error);
@@ -271,9 +284,13 @@ static ns_status follow_extends(extension* x, nsi_yaml_node* map, const chain* a
     } else {
         status = read_base(x, node, name, at, &base);
     }
+
+    // Only mappings can be merged.
     if (status == NS_OK && base->type != NSI_YAML_MAP) {
         status = nsi_yaml_fail(x->out, base, x->error, "a file that is extended is a mapping");
     }
+
+    // Own keys override those of the base.
     if (status == NS_OK) status = merge_maps(x, base, map);
     *merged = base;
     return status;
