@@ -43,6 +43,7 @@ static uint64_t count_values(const ns_graph* g, const uint8_t* live) {
 
 // Number the live nodes; ref[i] is the reference of node i.
 static bool number_values(const ns_graph* g, const uint8_t* live, uint32_t* ref, nsi_code* code) {
+    // Dead nodes get no reference.
     const ns_allocator* memory = &code->allocator;
 
     // Every live node gets a reference, in the order of tracing.
@@ -51,21 +52,25 @@ static bool number_values(const ns_graph* g, const uint8_t* live, uint32_t* ref,
         if (!live[i]) continue;
         nsi_step step = {.op = node->op};
         switch (node->op) {
+        // Constants are kept in a table of their own.
         case NSI_CONST:
             ref[i] = NSI_REF(NSI_BASE_CONST, code->consts.count);
             if (!nsi_array_push(memory, &code->consts, node->value)) return false;
             continue;
+        // Inputs are read from where the caller has them.
         case NSI_INPUT: ref[i] = NSI_REF(NSI_BASE_INPUT, node->a); continue;
         case NSI_OUT:
             ref[i] = ref[node->a] + node->b; // values of a block are consecutive
             continue;
         case NSI_BLOCK:
+            // Blocks are steps with several results.
             ref[i] = NSI_REF(NSI_BASE_WORK, code->nvalue);
             step.a = code->blocks.count;
             step.dst = ref[i];
             if (!append_block(g, node, ref, code)) return false;
             break;
         default:
+            // Unary operations repeat their operand, so that readers need no special case.
             ref[i] = step.dst = NSI_REF(NSI_BASE_WORK, code->nvalue++);
             step.a = ref[node->a];
             step.b = nsi_ops[node->op].arity > 1 ? ref[node->b] : step.a;
@@ -74,7 +79,7 @@ static bool number_values(const ns_graph* g, const uint8_t* live, uint32_t* ref,
         if (!nsi_array_push(memory, &code->steps, step)) return false;
     }
 
-    // Outputs are references to them.
+    // Outputs are references to values, inputs or constants.
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         if (!nsi_array_push(memory, &code->outputs, ref[g->outputs.data[k].node])) return false;
     }

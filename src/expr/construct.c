@@ -187,6 +187,7 @@ static nsi_id make_pow(ns_graph* g, nsi_id a, nsi_id b) {
 }
 
 nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
+    // After an error, all further nodes are invalid.
     if (g->error.status != NS_OK) return NSI_NONE;
 
     // Operands must be nodes of this graph.
@@ -199,11 +200,13 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
                                   "operand %u of \"%s\" is not an expression of this graph", k + 1,
                                   nsi_ops[op].name);
         }
+        // Fold only if all operands are constants.
         constant = constant && is_op(g, operands[k], NSI_CONST);
     }
 
-    // Of constants: compute it now, with the bits that a program would get.
+    // Constant folding, with the bits that a program would compute.
     if (constant) {
+        // Functions that are lowered fold through their lowered form.
         if (nsi_ops[op].kind == NSI_KIND_LOWER) return nsi_lower_op(g, op, a, b);
         double x = g->nodes.data[a].value;
         double y = arity > 1 ? g->nodes.data[b].value : 0.0;
@@ -223,11 +226,13 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
     case NSI_FNMA:
     case NSI_FNMS: return make_fused(g, op, a, b, c);
     case NSI_POW: return make_pow(g, a, b);
+    // |-x| = |x|, and the absolute value of one is itself.
     case NSI_ABS:
         if (negated(g, a) != NSI_NONE) a = negated(g, a);
         if (is_op(g, a, NSI_ABS)) return a;
         break;
     case NSI_COPYSIGN:
+        // copysign ignores the sign of its first operand.
         if (is_op(g, a, NSI_ABS)) a = g->nodes.data[a].a;
         break;
     case NSI_MIN:
@@ -235,6 +240,7 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
         if (a == b) return a;
         break;
     case NSI_LT:
+        // x < x is false, for NaN as well.
         if (a == b) return nsi_graph_const(g, 0.0);
         break;
     case NSI_AND:
@@ -242,5 +248,7 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
     case NSI_SELECT: return make_select(g, a, b, c);
     default: break;
     }
+
+    // Hash-consing: equal nodes are the same node.
     return intern(g, op, a, b, c);
 }

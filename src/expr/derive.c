@@ -32,10 +32,12 @@ static void derivation_free(const ns_allocator* memory, derivation* d) {
 static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* options,
                                   derivation* d, ns_error* error) {
     const ns_allocator* memory = &graph->allocator;
+    // An invalid graph has no derivative.
     if (graph->error.status != NS_OK) {
         if (error) *error = graph->error;
         return graph->error.status;
     }
+    // Lowering replaces functions by operations on bits, which have no derivative.
     if (graph->lowered) {
         return nsi_fail(
             error, NS_ERR_UNSUPPORTED,
@@ -43,7 +45,7 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
             " for functions in it; differentiate first, then lower");
     }
 
-    // Room for what belongs to the ports of the graph.
+    // Memory for ports and for the map from old to new nodes.
     uint32_t ninput = graph->inputs.count;
     d->wanted = nsi_alloc_zeroed(memory, (size_t)ninput + 1);
     d->map = nsi_alloc(memory, ((size_t)graph->nodes.count + 1) * sizeof(nsi_id));
@@ -54,7 +56,7 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
         return nsi_fail_nomem(error);
     }
 
-    // The inputs to differentiate for: those listed, or all.
+    // Inputs to differentiate with respect to: those listed, or all.
     for (uint32_t i = 0; !options->wrt && i < ninput; i++) d->wanted[i] = !options->skip_inputs;
     for (uint32_t k = 0; options->wrt && k < options->nwrt; k++) {
         if (options->wrt[k] >= ninput) {
@@ -64,15 +66,18 @@ static ns_status derivation_begin(const ns_graph* graph, const ns_diff_options* 
         }
         d->wanted[options->wrt[k]] = 1;
     }
+
+    // Arrays and sinks have no partner yet.
     for (uint32_t i = 0; i < graph->arrays.count; i++) d->arrays[i] = NSI_NONE;
     for (uint32_t i = 0; i < graph->sinks.count; i++) d->sinks[i] = NSI_NONE;
 
-    // The value itself comes first in the derived graph.
+    // Values come first in the derived graph, so that derivatives can reuse them.
     ns_status status = nsi_graph_clone_ports(graph, &d->g, error);
     if (status != NS_OK) return status;
     nsi_graph_copy_nodes(graph, d->g, d->map);
     for (uint32_t k = 0; k < graph->outputs.count && d->g->error.status == NS_OK; k++) {
         d->outputs[k] = d->map[graph->outputs.data[k].node];
+        // Values may be omitted as outputs, but not as nodes.
         if (!options->skip_value) {
             nsi_graph_output(d->g, graph->outputs.data[k].name, d->outputs[k]);
         }
@@ -140,39 +145,48 @@ static uint32_t forward_order(const ns_graph* graph) {
 static void derive_forward(const ns_graph* graph, const ns_diff_options* options, derivation* d) {
     ns_graph* g = d->g;
     char name[PREFIXED_NAME];
+    // Names of repeated derivatives are numbered.
     uint32_t order = forward_order(graph);
 
-    // Partners of arrays and sinks, then tangents of inputs.
+    // Tangent arrays of arrays and sinks.
     for (uint32_t i = 0; i < graph->arrays.count && !options->skip_arrays; i++) {
         const nsi_array_port* array = &graph->arrays.data[i];
         d->arrays[i] = nsi_graph_array(g, prefixed(name, "d", order, array->name), array->size,
                                        array->per_lane || options->per_lane);
     }
+    // Sinks are outputs, and so are their tangents.
     for (uint32_t i = 0; i < graph->sinks.count; i++) {
         const nsi_array_port* sink = &graph->sinks.data[i];
         d->sinks[i] = nsi_graph_sink(g, prefixed(name, "d", order, sink->name), sink->size,
                                      sink->per_lane || options->per_lane);
     }
+
+    // Tangents of the inputs are new inputs.
     uint32_t first = g->inputs.count;
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         if (d->wanted[i]) {
             nsi_graph_input(g, prefixed(name, "d", order, graph->inputs.data[i].name));
         }
     }
+
     if (g->error.status != NS_OK) return;
 
-    // Tangents of all nodes, from those of the inputs; then those of the outputs.
+    // Propagate tangents from the inputs to all nodes.
     uint32_t count = g->nodes.count;
     nsi_id* tangent = nsi_alloc(&g->allocator, ((size_t)count + 1) * sizeof *tangent);
     if (!tangent) {
         nsi_graph_fail_nomem(g);
         return;
     }
+    // NSI_NONE means a tangent of zero.
     for (uint32_t i = 0; i < count; i++) tangent[i] = NSI_NONE;
+    // Seed the tangents of the wanted inputs.
     for (uint32_t i = 0, next = first; i < graph->inputs.count; i++) {
         if (d->wanted[i]) tangent[g->inputs.data[i].node] = g->inputs.data[next++].node;
     }
     nsi_diff_forward(g, tangent, d->arrays, d->sinks);
+
+    // Tangents of the outputs are the outputs of the derived graph.
     for (uint32_t k = 0; k < graph->outputs.count && g->error.status == NS_OK; k++) {
         nsi_id t = tangent[d->outputs[k]];
         nsi_graph_output(g, prefixed(name, "d", order, graph->outputs.data[k].name),
@@ -208,9 +222,10 @@ static uint32_t reverse_order(const ns_graph* graph) {
 static void derive_reverse(const ns_graph* graph, const ns_diff_options* options, derivation* d) {
     ns_graph* g = d->g;
     char name[PREFIXED_NAME];
+    // Names of repeated derivatives are numbered.
     uint32_t order = reverse_order(graph);
 
-    // Gradients of arrays, seeds of sinks and of outputs.
+    // Gradients of arrays are sinks, and seeds of sinks are arrays.
     for (uint32_t i = 0; i < graph->arrays.count && !options->skip_arrays; i++) {
         const nsi_array_port* array = &graph->arrays.data[i];
         d->arrays[i] = nsi_graph_sink(g, prefixed(name, "d", order, array->name), array->size,
@@ -221,18 +236,21 @@ static void derive_reverse(const ns_graph* graph, const ns_diff_options* options
         d->sinks[i] = nsi_graph_array(g, prefixed(name, "seed", order, sink->name), sink->size,
                                       sink->per_lane);
     }
+
+    // Seeds of the outputs are new inputs.
     uint32_t first = g->inputs.count;
     for (uint32_t k = 0; k < graph->outputs.count; k++) {
         nsi_graph_input(g, prefixed(name, "seed", order, graph->outputs.data[k].name));
     }
     if (g->error.status != NS_OK) return;
 
-    // Adjoints of all nodes, from the seeds.
+    // Propagate adjoints from the seeds.
     uint32_t count = g->nodes.count;
     nsi_id* adjoint = nsi_alloc(&g->allocator, ((size_t)count + 1) * sizeof *adjoint);
     uint8_t* wanted = nsi_alloc_zeroed(&g->allocator, (size_t)count + 1);
     if (adjoint && wanted) {
         for (uint32_t i = 0; i < count; i++) adjoint[i] = NSI_NONE;
+        // Only paths to wanted inputs are followed.
         for (uint32_t i = 0; i < graph->inputs.count; i++) {
             wanted[g->inputs.data[i].node] = d->wanted[i];
         }
@@ -244,11 +262,12 @@ static void derive_reverse(const ns_graph* graph, const ns_diff_options* options
                                 : nsi_make(g, NSI_ADD, adjoint[node], seed, NSI_NONE);
         }
         nsi_diff_reverse(g, count, adjoint, wanted, d->sinks, d->arrays);
+
     } else {
         nsi_graph_fail_nomem(g);
     }
 
-    // The gradient: adjoints of the inputs, 0 where the outputs do not depend on one.
+    // Adjoints of the inputs are the gradient; 0 where no output depends on an input.
     for (uint32_t i = 0; adjoint && i < graph->inputs.count && g->error.status == NS_OK; i++) {
         if (!d->wanted[i]) continue;
         nsi_id bar = adjoint[g->inputs.data[i].node];
@@ -273,11 +292,12 @@ ns_status ns_graph_vjp(const ns_graph* graph, const ns_diff_options* options, ns
 // ---- inside a trace ------------------------------------------------------------------------
 
 void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx) {
+    // On failure, results are invalid expressions and the graph holds the error.
     for (uint32_t i = 0; i < n; i++) dydx[i] = (ns_expr){NSI_NONE};
     ns_graph* g = nsi_trace_graph();
     if (!g || g->error.status != NS_OK) return;
 
-    // All must be expressions of this graph.
+    // All expressions must belong to this graph.
     bool valid = y.id < g->nodes.count;
     for (uint32_t i = 0; i < n; i++) valid = valid && x[i].id < g->nodes.count;
     if (!valid) {
@@ -287,6 +307,7 @@ void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx) {
 
     // Reverse mode over the part of the graph that leads to y.
     uint32_t count = y.id + 1; // what comes later cannot matter
+    // Arrays are not differentiated here.
     uint32_t narray = g->arrays.count > g->sinks.count ? g->arrays.count : g->sinks.count;
     nsi_id* adjoint = nsi_alloc(&g->allocator, (size_t)count * sizeof *adjoint);
     uint8_t* wanted = nsi_alloc_zeroed(&g->allocator, count);
@@ -294,11 +315,15 @@ void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx) {
     if (adjoint && wanted && none) {
         for (uint32_t i = 0; i < count; i++) adjoint[i] = NSI_NONE;
         for (uint32_t i = 0; i < narray; i++) none[i] = NSI_NONE;
+        // Independent variables may be intermediate nodes.
         for (uint32_t i = 0; i < n; i++) {
             if (x[i].id < count) wanted[x[i].id] = 1;
         }
+        // dy/dy = 1.
         adjoint[y.id] = nsi_graph_const(g, 1.0);
         nsi_diff_reverse(g, count, adjoint, wanted, none, none);
+
+        // Expressions that do not affect y have a zero derivative.
         for (uint32_t i = 0; i < n && g->error.status == NS_OK; i++) {
             nsi_id bar = x[i].id < count ? adjoint[x[i].id] : NSI_NONE;
             dydx[i].id = bar == NSI_NONE ? nsi_graph_const(g, 0.0) : bar;
@@ -306,6 +331,7 @@ void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx) {
     } else {
         nsi_graph_fail_nomem(g);
     }
+
     nsi_free(&g->allocator, adjoint);
     nsi_free(&g->allocator, wanted);
     nsi_free(&g->allocator, none);

@@ -76,16 +76,18 @@ typedef struct diff {
 
 static bool is_hazard(diff* d, nsi_id id) {
     ns_graph* g = d->g;
+    // Answers are cached per node, and the graph grows while it is differentiated.
     if (id >= d->hazard.count &&
         !nsi_array_reserve(&g->allocator, &d->hazard, g->nodes.count - d->hazard.count)) {
         nsi_graph_fail_nomem(g);
         return false;
     }
 
-    // A node is one by itself, or by what it is computed from.
+    // A node is a hazard by itself, or by an operand.
     for (uint32_t i = d->hazard.count; i <= id; i++) {
         const nsi_node* node = &g->nodes.data[i];
         uint8_t hazard = 0;
+        // Constants may be infinite.
         if (node->op == NSI_CONST) {
             hazard = (uint8_t)!isfinite(node->value);
         } else if (node->op == NSI_DIV) {
@@ -95,6 +97,8 @@ static bool is_hazard(diff* d, nsi_id id) {
         } else if (nsi_ops[node->op].flags & NSI_FLAG_HAZARD) {
             hazard = 1;
         }
+
+        // Hazards spread through blocks and operations, but not through masks.
         if (node->op == NSI_BLOCK) {
             const nsi_block* block = &g->blocks.data[node->a];
             for (uint32_t k = 0; k < block->ninput; k++) {
@@ -105,6 +109,7 @@ static bool is_hazard(diff* d, nsi_id id) {
                 hazard |= d->hazard.data[nsi_node_operand(node, k)];
             }
         }
+        // Operands come first, so that one pass suffices.
         d->hazard.data[d->hazard.count++] = hazard;
     }
     return d->hazard.data[id] != 0;
@@ -195,18 +200,21 @@ static nsi_id chosen_tangent(ns_graph* g, nsi_id condition, nsi_id then, nsi_id 
 
 static nsi_id node_tangent(diff* d, nsi_id id, const nsi_id* tangent) {
     ns_graph* g = d->g;
+    // A copy: making nodes may move the array.
     nsi_node node = g->nodes.data[id];
     nsi_id total = NSI_NONE;
     uint32_t arity = nsi_node_arity(&node);
+    // Without a tangent of any operand there is none of the result.
     for (uint32_t k = 0; k < arity; k++) {
         if (tangent[nsi_node_operand(&node, k)] != NSI_NONE) total = 0;
     }
     if (total == NSI_NONE) return NSI_NONE;
 
-    // A choice passes on the tangent of what it chooses.
+    // A choice passes on the tangent of the operand that it selects.
     if (node.op == NSI_SELECT) {
         return chosen_tangent(g, node.a, tangent[node.b], tangent[node.c]);
     }
+    // Ties take the second operand, as the operation does.
     if (node.op == NSI_MIN) {
         return chosen_tangent(g, LT(node.a, node.b), tangent[node.a], tangent[node.b]);
     }
@@ -214,12 +222,14 @@ static nsi_id node_tangent(diff* d, nsi_id id, const nsi_id* tangent) {
         return chosen_tangent(g, LT(node.b, node.a), tangent[node.a], tangent[node.b]);
     }
 
-    // Otherwise the sum over the operands.
+    // Otherwise, sum the partial derivatives times the tangents (chain rule).
     total = NSI_NONE;
     for (uint32_t k = 0; k < arity; k++) {
         nsi_id s = tangent[nsi_node_operand(&node, k)];
+        // Partials that vanish identically need no nodes.
         if (s == NSI_NONE || partial_is_zero(node.op, k)) continue;
         nsi_id p = partial(g, node.op, k, node.a, node.b, node.c, id);
+        // Guards are needed where 0 * infinity could occur.
         total = add_product(d, total, s, p, ALWAYS, !is_product(node.op));
     }
     return total;
@@ -365,25 +375,29 @@ static nsi_id gated_input(diff* d, nsi_id x, nsi_id gate) {
 
 static void reverse_block(reverse* r, nsi_id id) {
     ns_graph* g = r->d.g;
+    // Copies: making nodes may move the arrays.
     uint32_t number = g->nodes.data[id].a;
     nsi_block block = g->blocks.data[number];
+    // Adjoints of the outputs, collected earlier.
     const nsi_id* ybar = r->outs.ids + r->outs.offset[number];
     uint32_t sink_seed = block.sink == NSI_NONE ? NSI_NONE : r->sink_seeds[block.sink];
     uint32_t source_bar = block.source == NSI_NONE ? NSI_NONE : r->array_adjoints[block.source];
 
-    // Nothing to do unless a seed reaches the block and it depends on what is wanted.
+    // Skip the block unless a seed reaches it and it depends on a wanted input.
     bool reached = sink_seed != NSI_NONE;
     for (uint32_t k = 0; k < block.noutput; k++) reached = reached || ybar[k] != NSI_NONE;
     if (!reached || !r->active[id]) return;
+    // Sinks accumulate unconditionally.
     nsi_id gate = sink_seed != NSI_NONE ? ALWAYS : r->gate[id];
 
-    // Inputs that may be infinite behind a closed gate are replaced, so that 0 times them is 0.
+    // Inputs that may be infinite behind a closed gate are replaced: 0 times them must be 0.
     nsi_id* x = nsi_alloc(&g->allocator, 2 * ((size_t)block.ninput + 1) * sizeof *x);
     if (!x) {
         nsi_graph_fail_nomem(g);
         return;
     }
     nsi_id* xbar = x + block.ninput + 1;
+    // The rule sees the guarded inputs only.
     nsi_block guarded = block;
     guarded.inputs = x;
     for (uint32_t k = 0; k < block.ninput; k++) {
@@ -391,12 +405,13 @@ static void reverse_block(reverse* r, nsi_id id) {
         xbar[k] = NSI_NONE;
     }
 
-    // The block's own rule, added to the adjoints of its inputs.
+    // Apply the vector-Jacobian rule of the block, and accumulate the adjoints of its inputs.
     guarded.kind->vjp(g, &guarded, ybar, sink_seed, source_bar, xbar);
     for (uint32_t k = 0; k < block.ninput; k++) {
         nsi_id operand = block.inputs[k];
         if (!r->active[operand] || xbar[k] == NSI_NONE) continue;
         r->adjoint[operand] = sum(g, r->adjoint[operand], xbar[k]);
+        // An operand matters if any of its readers does.
         r->gate[operand] = gate_or(g, r->gate[operand], gate);
     }
     nsi_free(&g->allocator, x);
@@ -407,29 +422,34 @@ void nsi_diff_reverse(ns_graph* g, uint32_t count, nsi_id* adjoint, const uint8_
     reverse r = {
         .d.g = g, .adjoint = adjoint, .sink_seeds = sink_seeds, .array_adjoints = array_adjoints};
 
-    // Which nodes matter, and under which condition; seeds always do.
+    // Mark the nodes that matter, and under which condition; seeds always do.
     r.active = nsi_alloc_zeroed(&g->allocator, (size_t)count + 1);
     r.gate = nsi_alloc(&g->allocator, ((size_t)count + 1) * sizeof *r.gate);
     if (!block_values_create(g, &r.outs) || !r.active || !r.gate) nsi_graph_fail_nomem(g);
+
     for (uint32_t i = 0; r.gate && i < count; i++) {
         r.gate[i] = adjoint[i] == NSI_NONE ? NEVER : ALWAYS; // seeds
     }
     if (g->error.status == NS_OK) mark_active(g, count, wanted, &r);
 
-    // From the last node to the first: all that reads a node comes before it.
+    // From the last node to the first: all readers of a node come before it.
     for (uint32_t i = count; i-- > 0 && g->error.status == NS_OK;) {
         if (!r.active[i] || wanted[i]) continue; // wanted nodes are independent variables
         const nsi_node* node = &g->nodes.data[i];
+        // Blocks use the adjoints that their outputs have collected.
         if (node->op == NSI_BLOCK) {
             reverse_block(&r, i);
         } else if (node->op == NSI_OUT) {
+            // Hand the adjoint of an output over to its block.
             nsi_id block = node->a;
             r.outs.ids[r.outs.offset[g->nodes.data[block].a] + node->b] = adjoint[i];
             r.gate[block] = gate_or(g, r.gate[block], r.gate[i]);
         } else if (adjoint[i] != NSI_NONE) {
+            // Nodes that no seed reaches have no adjoint.
             reverse_node(&r, i);
         }
     }
+
     block_values_free(g, &r.outs);
     nsi_free(&g->allocator, r.active);
     nsi_free(&g->allocator, r.gate);

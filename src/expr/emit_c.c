@@ -101,34 +101,42 @@ static void put_outputs(emitter* e, uint32_t value) {
 static void put_block(emitter* e, const nsi_code_block* block) {
     nsi_text_builder* t = &e->text;
 
-    // Stage the inputs.
+    // Copy the inputs to the staging area: kernels expect them in a row.
     for (uint32_t k = 0; k < block->ninput; k++) {
         nsi_text_add(t, "    work[%u] = ", e->stage + k);
         put_ref(e, e->code->block_inputs.data[block->first_input + k]);
         nsi_text_add(t, ";\n");
     }
 
-    // The call, with its parameters, values and arrays.
+    // Call the kernel with its parameters, as a compound literal.
     nsi_text_add(t, "    %s((const uint32_t[]){", block->kind->c_name);
     for (uint32_t k = 0; k < block->kind->nparam; k++) {
         nsi_text_add(t, k == 0 ? "%u" : ", %u", block->params[k]);
     }
     nsi_text_add(t, "}, work + %u, ", e->stage);
+
+    // Results go to consecutive slots.
     if (block->noutput > 0) {
         nsi_text_add(t, "work + %u, ", e->slot[block->first_value]);
     } else {
         nsi_text_add(t, "NULL, ");
     }
+
+    // Array input.
     if (block->source != NSI_NONE) {
         nsi_text_add(t, "arrays[%u] + %u, ", block->source, block->source_offset);
     } else {
         nsi_text_add(t, "NULL, ");
     }
+
+    // Array output, to which kernels add.
     if (block->sink != NSI_NONE) {
         nsi_text_add(t, "sinks[%u] + %u);\n", block->sink, block->sink_offset);
     } else {
         nsi_text_add(t, "NULL);\n");
     }
+
+    // Results that are outputs of the function.
     for (uint32_t k = 0; k < block->noutput; k++) put_outputs(e, block->first_value + k);
 }
 
@@ -187,8 +195,9 @@ static void lay_out_emitted(emitter* e) {
     const nsi_code* code = e->code;
     uint32_t stage_size = 0;
 
-    // Which outputs a value is, as linked lists.
+    // Map values to outputs; several outputs of one value form a linked list.
     for (uint32_t v = 0; v < code->nvalue; v++) e->slot[v] = e->output[v] = NSI_NONE;
+    // In reverse, so that lists are in order.
     for (uint32_t k = code->outputs.count; k-- > 0;) {
         uint32_t ref = code->outputs.data[k];
         if (!nsi_is_value(ref)) continue;
@@ -196,10 +205,11 @@ static void lay_out_emitted(emitter* e) {
         e->output[NSI_REF_COMPONENT(ref)] = k;
     }
 
-    // A value that another part reads needs a slot, as do those of blocks.
+    // Values that another part reads need a slot, because parts are separate functions.
     for (uint32_t i = 0; i < code->steps.count; i++) {
         const nsi_step* step = &code->steps.data[i];
         uint32_t part = i / PART_STEPS;
+        // Values within a part are local variables.
         if (step->op != NSI_BLOCK) {
             e->part[NSI_REF_COMPONENT(step->dst)] = part;
             for (uint32_t k = 0; k < nsi_ops[step->op].arity; k++) {
@@ -207,11 +217,14 @@ static void lay_out_emitted(emitter* e) {
             }
             continue;
         }
+
+        // Blocks read and write slots.
         const nsi_code_block* block = &code->blocks.data[step->a];
         if (block->stage > stage_size) stage_size = block->stage;
         for (uint32_t k = 0; k < block->ninput; k++) {
             need_slot(e, code->block_inputs.data[block->first_input + k], part);
         }
+        // Results of a block are consecutive.
         for (uint32_t k = 0; k < block->noutput; k++) {
             e->part[block->first_value + k] = part;
             e->slot[block->first_value + k] = e->nslot++;
@@ -256,6 +269,7 @@ static void put_source(nsi_text_builder* t, const char* source) {
 static void put_file(emitter* e) {
     const nsi_code* code = e->code;
     nsi_text_builder* t = &e->text;
+    // Header with the sizes that a caller needs.
     nsi_text_add(t,
                  "// Made by neuralsim %s. For the bits of the other backends compile with"
                  " -ffp-contract=off.\n\n",
@@ -266,7 +280,7 @@ static void put_file(emitter* e) {
                  code->ninput, e->function, code->outputs.count, e->function, e->nslot);
     nsi_text_add(t, "void %s%s;\n\n", e->function, parameters);
 
-    // Helpers, each once and only if used: an unused static function is a warning.
+    // Emit helpers only if used: an unused static function is a warning.
     static const char* const bit_functions[] = {
 #define NSI_C_SOURCE(...) #__VA_ARGS__,
 #include "expr/bits.def"
@@ -274,6 +288,7 @@ static void put_file(emitter* e) {
     };
     static const uint32_t bit_ops[] = {NSI_POW2I, NSI_EXPONENT};
     _Static_assert(sizeof bit_functions / sizeof *bit_functions == 2, "one for each operation");
+    // Look for a step that needs the helper.
     for (int k = 0; k < 2; k++) {
         bool used = false;
         for (uint32_t i = 0; i < code->steps.count; i++) {
@@ -282,14 +297,16 @@ static void put_file(emitter* e) {
         if (used) nsi_text_add(t, "%s\n", bit_functions[k]);
     }
 
-    // Kernels of blocks, with what several of them share.
+    // Emit each kernel once, with the code that several of them share.
     const nsi_block_kind* seen[MAX_KINDS];
     uint32_t nseen = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
         const nsi_block_kind* kind = code->blocks.data[n].kind;
         uint32_t k = 0;
+        // Kinds are compared by address.
         while (k < nseen && seen[k] != kind) k++;
         if (k < nseen || nseen == MAX_KINDS) continue;
+        // Shared code comes before its first user.
         bool shared = kind->c_shared != NULL;
         for (k = 0; k < nseen; k++) shared = shared && seen[k]->c_shared != kind->c_shared;
         if (shared) put_source(t, kind->c_shared);
@@ -297,15 +314,18 @@ static void put_file(emitter* e) {
         put_source(t, kind->c_source);
     }
 
-    // Bounded functions, so that compilers stay fast; then the one that calls them.
+    // Emit the steps in functions of bounded size, so that compilers stay fast.
     put_parts(e);
 
+    // Emit the entry point, which calls them in order.
     nsi_text_add(t, "\nvoid %s%s {\n", e->function, parameters);
     nsi_text_add(t, "    (void)in, (void)out, (void)arrays, (void)sinks, (void)work;\n");
     for (uint32_t i = 0; i < code->steps.count; i += PART_STEPS) {
         nsi_text_add(t, "    %s_part%u(in, out, arrays, sinks, work);\n", e->function,
                      i / PART_STEPS);
     }
+
+    // Outputs that are inputs or constants.
     for (uint32_t k = 0; k < code->outputs.count; k++) {
         if (nsi_is_value(code->outputs.data[k])) continue;
         nsi_text_add(t, "    out[%u] = ", k);
@@ -345,7 +365,9 @@ static bool is_identifier(const char* name) {
 
 ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* out,
                           ns_error* error) {
+    // On failure there is no text.
     *out = (ns_text){0};
+    // The name becomes part of several identifiers.
     if (!is_identifier(function)) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "the function name for emitted C must be an identifier of at most %d"
@@ -353,13 +375,16 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
                         " with ns_",
                         MAX_FUNCTION_NAME);
     }
+
+    // The same code that the other back ends execute.
     nsi_code code;
     ns_status status = nsi_code_build(graph, &code, error);
     if (status != NS_OK) return status;
 
-    // Lay out, then write.
+    // Lay out the slots, then write the text.
     const ns_allocator* memory = &code.allocator;
     emitter e = {.code = &code, .function = function, .text = {.allocator = *memory}};
+    // Per value: its part, slot, output and whether it is fused.
     e.part = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
     e.slot = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
     e.output = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
@@ -368,12 +393,13 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     if (e.part && e.slot && e.output && e.same && e.fused) {
         lay_out_emitted(&e);
         put_file(&e);
+        // Memory errors of the builder appear here.
         status = nsi_text_finish(&e.text, out, error);
     } else {
         status = nsi_fail_nomem(error);
     }
 
-    // Everything was for this text only.
+    // All of this was needed for the text only.
     nsi_free(memory, e.part);
     nsi_free(memory, e.slot);
     nsi_free(memory, e.output);

@@ -358,13 +358,14 @@ ns_status ns_formula_parse(const char* text, size_t size, bool columns,
                            const ns_allocator* allocator, ns_formula** out, size_t* where,
                            ns_error* error) {
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    // On failure, `where` is the position of the error.
     *out = NULL;
     *where = 0;
     ns_formula* f = nsi_alloc_zeroed(&memory, sizeof *f);
     if (!f) return nsi_fail_nomem(error);
     f->arena.allocator = memory;
 
-    // One expression, and nothing behind it.
+    // Parse one expression, with nothing behind it.
     parser p = {.start = text,
                 .at = text,
                 .end = text + size,
@@ -372,9 +373,12 @@ ns_status ns_formula_parse(const char* text, size_t size, bool columns,
                 .out = f,
                 .fault = text,
                 .error = error};
+    // Positions are 32-bit numbers.
     ns_status status = size > UINT32_MAX
                            ? formula_fail(&p, text, NS_ERR_LIMIT, "the formula is too long")
                            : parse_sum(&p);
+
+    // Show the offending character only if it is printable.
     if (status == NS_OK && peek_token(&p) > ' ' &&
         peek_token(&p) < 0x7f) { // not half of a UTF-8 character
         status = formula_fail(&p, p.at, NS_ERR_PARSE, "expected an operator, not '%c'", *p.at);
@@ -382,12 +386,13 @@ ns_status ns_formula_parse(const char* text, size_t size, bool columns,
         status = formula_fail(&p, p.at, NS_ERR_PARSE, "expected an operator");
     }
 
-    // Where it is wrong, in bytes.
+    // Report the position in bytes.
     if (status != NS_OK) {
         *where = (size_t)(p.fault - text);
         ns_formula_free(f);
         return status;
     }
+
     *out = f;
     return NS_OK;
 }
@@ -450,15 +455,19 @@ static bool takes_two(code c) {
 // A missing number makes the result missing, also where C has another idea: fmin(1, NaN), NaN^0.
 static double apply_code(code c, double a, double b) {
     switch (c) {
+    // Operators.
     case ADD: return a + b;
     case SUB: return a - b;
     case MUL: return a * b;
     case DIV: return a / b;
+    // pow(NaN, 0) is 1 in C.
     case POW: return isnan(a) || isnan(b) ? NAN : pow(a, b);
     case ATAN2: return atan2(a, b);
+    // fmin() and fmax() ignore NaN.
     case MIN: return isnan(a) || a < b ? a : b;
     case MAX: return isnan(a) || a > b ? a : b;
     case NEG: return -a;
+    // Functions of one argument.
     case SIN: return sin(a);
     case COS: return cos(a);
     case TAN: return tan(a);
@@ -470,7 +479,9 @@ static double apply_code(code c, double a, double b) {
     case SQRT: return sqrt(a);
     case ABS: return fabs(a);
     case TANH: return tanh(a);
+    // NaN has no sign.
     case SIGN: return isnan(a) ? a : (a > 0.0) - (a < 0.0);
+    // Operands and column operations are handled by the caller.
     case NUMBER:
     case VARIABLE:
     case UNWRAP:
@@ -502,14 +513,17 @@ double ns_formula_eval(const ns_formula* f, const double* variables) {
 
 static ns_expr trace_code(code c, ns_expr a, ns_expr b) {
     switch (c) {
+    // Operators.
     case ADD: return ns_add(a, b);
     case SUB: return ns_sub(a, b);
     case MUL: return ns_mul(a, b);
     case DIV: return ns_div(a, b);
     case POW: return ns_pow(a, b);
+    // Functions of two arguments.
     case ATAN2: return ns_atan2(a, b);
     case MIN: return ns_min(a, b);
     case MAX: return ns_max(a, b);
+    // Functions of one argument.
     case NEG: return ns_neg(a);
     case SIN: return ns_sin(a);
     case COS: return ns_cos(a);
@@ -520,9 +534,11 @@ static ns_expr trace_code(code c, ns_expr a, ns_expr b) {
     case EXP: return ns_exp(a);
     case LOG: return ns_log(a);
     case SQRT: return ns_sqrt(a);
+    // Kinks as in ns_abs() and ns_sign().
     case ABS: return ns_abs(a);
     case TANH: return ns_tanh(a);
     case SIGN: return ns_sign(a);
+    // Operands are handled by the caller; column operations do not occur in a step.
     case NUMBER:
     case VARIABLE:
     case UNWRAP:
@@ -532,6 +548,7 @@ static ns_expr trace_code(code c, ns_expr a, ns_expr b) {
     case FIRST:
     case FORWARD: break;
     }
+    // Not reached for formulas that were checked.
     return ns_const(NAN);
 }
 
@@ -609,17 +626,19 @@ static void apply_column(const op* o, const double* times, uint32_t count, doubl
 
 ns_status ns_formula_columns(const ns_formula* f, const double* const* columns, const double* times,
                              uint32_t count, double* out, ns_error* error) {
+    // An empty recording has no values.
     if (count == 0) return NS_OK;
-    // `out` is the spare column.
+    // Memory for the deepest stack, one column per entry.
     size_t depth = stack_depth(f);
     if (depth == 0 || count > SIZE_MAX / sizeof(double) / depth) return nsi_fail_nomem(error);
     double* stack = nsi_alloc(&f->arena.allocator, depth * count * sizeof *stack);
     if (!stack) return nsi_fail_nomem(error);
 
-    // Postfix code on a stack of columns.
+    // Execute the postfix code on a stack of columns.
     double* top = stack; // the free column above the last
     for (uint32_t k = 0; k < f->ops.count; k++) {
         const op* o = &f->ops.data[k];
+        // Push a column.
         if (o->code == VARIABLE) {
             memcpy(top, columns[o->variable], count * sizeof *top);
             top += count;
@@ -632,9 +651,12 @@ ns_status ns_formula_columns(const ns_formula* f, const double* const* columns, 
             for (uint32_t row = 0; row < count; row++)
                 a[row] = apply_code(o->code, a[row], top[row]);
         } else {
+            // Unary operation in place; `out` serves as scratch.
             apply_column(o, times, count, top - count, out);
         }
     }
+
+    // One column remains: the result.
     memcpy(out, stack, count * sizeof *out);
     nsi_free(&f->arena.allocator, stack);
     return NS_OK;

@@ -294,10 +294,11 @@ static bool range_fits(const nsi_arrays* list, uint32_t number, uint32_t offset,
 
 nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
     if (g->error.status != NS_OK) return NSI_NONE;
+    // The request may refer to temporary memory.
     nsi_block block = *request;
     const char* name = block.kind->name;
 
-    // Check sizes and operands.
+    // Sizes must match the parameters of the kind.
     nsi_block_sizes sizes;
     if (!block.kind->sizes(block.params, &sizes) || sizes.ninput != block.ninput) {
         return nsi_graph_fail(g, NS_ERR_ARGUMENT,
@@ -305,6 +306,8 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
                               block.ninput);
     }
     block.noutput = sizes.noutput;
+
+    // Ranges of arrays must be in bounds.
     if (!range_fits(&g->arrays, block.source, block.source_offset, sizes.source)) {
         return nsi_graph_fail(g, NS_ERR_ARGUMENT,
                               "block %s needs an array of %u elements from offset %u on", name,
@@ -315,6 +318,8 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
                               "block %s needs an array output of %u elements from offset %u on",
                               name, sizes.sink, block.sink_offset);
     }
+
+    // Inputs must belong to this graph.
     for (uint32_t i = 0; i < block.ninput; i++) {
         if (block.inputs[i] >= g->nodes.count) {
             return nsi_graph_fail(g, NS_ERR_ARGUMENT,
@@ -323,7 +328,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
         }
     }
 
-    // An equal block without side effect is the same block.
+    // Hash-consing: an equal block without side effects is the same block.
     uint32_t hash = block_hash(&block), id;
     if (block.sink == NSI_NONE) {
         for (uint32_t at = nsi_index_first(&g->block_index, hash);
@@ -332,6 +337,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
         }
     }
 
+    // Copy the inputs into the graph, and append the block with its node.
     nsi_id* inputs = nsi_arena_alloc(&g->arena, block.ninput * sizeof *inputs);
     if (!inputs) return nsi_graph_fail_nomem(g);
     memcpy(inputs, block.inputs, block.ninput * sizeof *inputs);
@@ -339,6 +345,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
     if (!nsi_array_push(&g->allocator, &g->blocks, block)) return nsi_graph_fail_nomem(g);
     id = append_node(g, (nsi_node){.op = NSI_BLOCK, .a = g->blocks.count - 1});
     if (id == NSI_NONE) return NSI_NONE;
+    // Blocks that write to a sink are never merged.
     if (block.sink == NSI_NONE && !nsi_index_insert(&g->allocator, &g->block_index, hash, id)) {
         return nsi_graph_fail_nomem(g);
     }
@@ -421,6 +428,7 @@ nsi_id nsi_graph_copy_block(const nsi_block* block, ns_graph* to, const nsi_id* 
 }
 
 void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
+    // Dead nodes are not copied.
     uint8_t* live = nsi_alloc(&to->allocator, from->nodes.count + 1);
     if (!live) {
         nsi_graph_fail_nomem(to);
@@ -428,9 +436,10 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
     }
     nsi_graph_mark_live(from, live);
 
-    // Inputs are there already; the rest is made again, which may simplify it.
+    // Inputs exist already; other nodes are made again, which may simplify them.
     for (uint32_t i = 0; i < from->nodes.count && to->error.status == NS_OK; i++) {
         const nsi_node* node = &from->nodes.data[i];
+        // Operands come first, so that their new numbers are known.
         map[i] = NSI_NONE;
         if (node->op == NSI_INPUT) {
             map[i] = to->inputs.data[node->a].node;
@@ -439,10 +448,12 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
         } else if (node->op == NSI_CONST) {
             map[i] = nsi_graph_const(to, node->value);
         } else if (node->op == NSI_BLOCK) {
+            // Blocks keep their kind, and outputs refer to the new block.
             map[i] = nsi_graph_copy_block(&from->blocks.data[node->a], to, map);
         } else if (node->op == NSI_OUT) {
             map[i] = nsi_graph_out(to, map[node->a], node->b);
         } else {
+            // Operations.
             nsi_id mapped[3] = {NSI_NONE, NSI_NONE, NSI_NONE};
             for (uint32_t k = 0; k < nsi_node_arity(node); k++) {
                 mapped[k] = map[nsi_node_operand(node, k)];
@@ -451,7 +462,7 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
         }
     }
 
-    // What must round by itself still does.
+    // Nodes that must be rounded on their own stay so.
     for (uint32_t k = 0; k < from->rounded.count && to->error.status == NS_OK; k++) {
         nsi_graph_round(to, map[from->rounded.data[k]]);
     }

@@ -112,21 +112,24 @@ static bool interp_resolve(interp_builder* b, uint32_t lanes) {
     nsi_interp* out = b->out;
     if (!interp_allocate(b, lanes)) return false;
 
-    // Constants for every lane.
+    // Replicate constants for every lane.
     for (uint32_t i = 0; i < code->consts.count; i++) {
         for (uint32_t l = 0; l < lanes; l++)
             out->consts[(size_t)i * lanes + l] = code->consts.data[i];
     }
+    // Blocks are copied; the code is freed after building.
     if (code->blocks.count > 0) {
         memcpy(out->blocks, code->blocks.data, code->blocks.count * sizeof(nsi_code_block));
     }
 
     // Values that are outputs are computed in place; others share slots by their last uses.
     for (uint32_t v = 0; v < code->nvalue; v++) b->output[v] = NSI_NONE;
+    // In reverse, so that the first of several equal outputs counts.
     for (uint32_t k = code->outputs.count; k-- > 0;) {
         uint32_t ref = code->outputs.data[k];
         if (nsi_is_value(ref)) b->output[NSI_REF_COMPONENT(ref)] = k;
     }
+    // Lifetimes determine when a slot can be reused.
     nsi_code_last_uses(code, b->last);
     keep_block_outputs(b);
     if (!build_steps(b)) return false;
@@ -137,7 +140,10 @@ static bool interp_resolve(interp_builder* b, uint32_t lanes) {
         if (code->blocks.data[n].stage > stage) stage = code->blocks.data[n].stage;
     }
     out->stage = nsi_slots_take_range(&b->slots, stage);
+    // Size of the work array.
     out->nslot = b->slots.count;
+
+    // Outputs that are not computed in place are copied at the end.
     for (uint32_t k = 0; k < code->outputs.count; k++) {
         uint32_t place = resolve_reference(b, code->outputs.data[k]);
         out->outputs[k] = place == NSI_REF(NSI_BASE_OUTPUT, k) ? NSI_NONE : place;
@@ -178,32 +184,39 @@ static void copy_lanes(double* to, const double* from, size_t lanes) {
 
 void nsi_interp_run(const nsi_interp* interp, const ns_run* run) {
     const size_t lanes = interp->lanes;
+
     double* work = run->work;
-    // Inputs and constants are only read; the cast lets one table hold all four.
+    // Base addresses; the cast lets one table hold read-only memory, too.
     double* const bases[4] = {[NSI_BASE_WORK] = work,
                               [NSI_BASE_INPUT] = (double*)run->in,
                               [NSI_BASE_CONST] = interp->consts,
                               [NSI_BASE_OUTPUT] = run->out};
     nsi_step_kernel* kernel = interp->kernels->steps[interp->form];
 
-    // Steps up to each block, then the block on its staged inputs.
+    // Execute steps up to each block, then the block on its staged inputs.
     size_t next = 0;
     for (uint32_t n = 0; n < interp->nblock; n++) {
         const nsi_code_block* block = &interp->blocks[n];
         kernel(interp->steps + next, block->step - next, bases);
         next = (size_t)block->step + 1;
+
+        // Gather the inputs: kernels expect them in a row.
         double* x = work + interp->stage * lanes;
         const uint32_t* inputs = interp->block_inputs + block->first_input;
         for (size_t k = 0; k < block->ninput; k++) {
             const double* from = bases[NSI_REF_BASE(inputs[k])];
             copy_lanes(x + k * lanes, from + NSI_REF_COMPONENT(inputs[k]) * lanes, lanes);
         }
+
+        // Call the kernel; results go to their slots directly.
         nsi_code_block_run(block, block->kind->kernel(interp->form), interp->lanes, run, x,
                            work + block->first_value * lanes);
     }
+
+    // Steps after the last block.
     kernel(interp->steps + next, interp->nstep - next, bases);
 
-    // Outputs that were not computed in place.
+    // Copy outputs that were not computed in place.
     for (size_t k = 0; k < interp->noutput; k++) {
         uint32_t ref = interp->outputs[k];
         if (ref == NSI_NONE) continue;

@@ -156,9 +156,10 @@ INLINE void dense_rows(const nsi_block_args* p, size_t lanes, size_t l, size_t i
 INLINE void dense(const nsi_block_args* p, size_t lanes) {
     const size_t nin = p->params[0], nout = p->params[1];
 
-    // Weights per lane, one lane, or lanes that share the weights: the same sums in the same order.
+    // Three layouts, with the same sums in the same order: results are bit-identical.
     size_t i = 0;
     if (p->source_step != 1) {
+        // Weights per lane: plain loops, which the compiler vectorises over lanes.
         for (; i < nout; i++) {
             for (size_t l = 0; l < lanes; l++) {
                 double sum = 0.0;
@@ -169,10 +170,12 @@ INLINE void dense(const nsi_block_args* p, size_t lanes) {
             }
         }
     } else if (lanes == 1) {
+        // One lane: vectors over outputs, in tiles that fit the registers.
         const size_t tile = tile_size((nout + 3) / 4);
         for (size_t vectors; i < nout; i += 4 * vectors) {
             const size_t left = (nout - i + 3) / 4;
             vectors = left < tile ? left : tile;
+            // The last tile may end in the middle of a vector.
             if (i + 4 * vectors <= nout) {
                 FOR_COUNT(vectors, dense_columns, p, i)
             } else {
@@ -180,10 +183,12 @@ INLINE void dense(const nsi_block_args* p, size_t lanes) {
             }
         }
     } else {
+        // Shared weights: vectors over lanes, and tiles over outputs.
         for (size_t l = 0; l < lanes; l += 4) {
             const size_t tile = tile_size(nout);
             size_t rows;
             for (i = 0; i < nout; i += rows) {
+                // FOR_COUNT makes the tile size a compile-time constant.
                 rows = nout - i < tile ? nout - i : tile;
                 FOR_COUNT(rows, dense_rows, p, lanes, l, i)
             }
@@ -195,9 +200,12 @@ INLINE void dense(const nsi_block_args* p, size_t lanes) {
 INLINE void transpose_columns(const nsi_block_args* p, size_t j, size_t rows) {
     const size_t nout = p->params[1];
     const double* w = p->source + j * nout;
+    // Four partial sums per row hide the latency of the multiply-add.
     vec4 sum[8];
     for (size_t r = 0; r < rows; r++) sum[r] = vec4_zero();
     size_t i = 0;
+
+    // Four products at a time.
     for (; i + 4 <= nout; i += 4) {
         const vec4 z = vec4_load(p->x + i);
         for (size_t r = 0; r < rows; r++) {
@@ -205,7 +213,7 @@ INLINE void transpose_columns(const nsi_block_args* p, size_t j, size_t rows) {
         }
     }
 
-    // The last one to three.
+    // The remaining one to three.
     if (i < nout) { // zeros behind add nothing
         const vec4 z = vec4_load_first(p->x + i, nout - i);
         for (size_t r = 0; r < rows; r++) {
@@ -213,7 +221,7 @@ INLINE void transpose_columns(const nsi_block_args* p, size_t j, size_t rows) {
         }
     }
 
-    // Sum up the four parts of each.
+    // Add the four partial sums of each row.
     if (rows % 4 != 0) {
         for (size_t r = 0; r < rows; r++) p->y[j + r] = vec4_sum(sum[r]);
         return;
@@ -228,14 +236,18 @@ INLINE void transpose_columns(const nsi_block_args* p, size_t j, size_t rows) {
 // Four lanes from l on: y[j .. j + rows). Weights shared by the lanes.
 INLINE void transpose_rows(const nsi_block_args* p, size_t lanes, size_t l, size_t j, size_t rows) {
     const size_t nout = p->params[1];
+    // The same order of summation as with one lane.
     const double *w = p->source + j * nout, *z = p->x + l;
     vec4 sum[3][4];
     for (size_t r = 0; r < rows; r++) {
         for (size_t k = 0; k < 4; k++) sum[r][k] = vec4_zero();
     }
+
+    // Products i, i + 1, i + 2 and i + 3 go to separate sums.
     size_t i = 0;
     for (; i + 4 <= nout; i += 4) {
         for (size_t k = 0; k < 4; k++) {
+            // One load serves all rows.
             const vec4 zk = vec4_load(z + (i + k) * lanes);
             for (size_t r = 0; r < rows; r++) {
                 sum[r][k] = vec4_fma(vec4_all(w + r * nout + i + k), zk, sum[r][k]);
@@ -243,7 +255,7 @@ INLINE void transpose_rows(const nsi_block_args* p, size_t lanes, size_t l, size
         }
     }
 
-    // The last one to three.
+    // The remaining one to three.
     for (size_t k = 0; k < 3; k++) {
         if (i + k >= nout) break;
         const vec4 zk = vec4_load(z + (i + k) * lanes);
@@ -251,6 +263,8 @@ INLINE void transpose_rows(const nsi_block_args* p, size_t lanes, size_t l, size
             sum[r][k] = vec4_fma(vec4_all(w + r * nout + i + k), zk, sum[r][k]);
         }
     }
+
+    // Add the partial sums pairwise, as vec4_sum() does.
     for (size_t r = 0; r < rows; r++) {
         const vec4 low = vec4_add(sum[r][0], sum[r][1]), high = vec4_add(sum[r][2], sum[r][3]);
         vec4_store(p->y + (j + r) * lanes + l, vec4_add(low, high));
@@ -260,9 +274,10 @@ INLINE void transpose_rows(const nsi_block_args* p, size_t lanes, size_t l, size
 INLINE void transpose(const nsi_block_args* p, size_t lanes) {
     const size_t nin = p->params[0], nout = p->params[1];
 
-    // The same three cases as dense(), with four interleaved sums in each.
+    // The same three layouts as in dense(), with four interleaved sums in each.
     size_t j = 0;
     if (p->source_step != 1) {
+        // Weights per lane.
         for (; j < nin; j++) {
             for (size_t l = 0; l < lanes; l++) {
                 double sum[4] = {0.0, 0.0, 0.0, 0.0};
@@ -270,16 +285,19 @@ INLINE void transpose(const nsi_block_args* p, size_t lanes) {
                     sum[i % 4] =
                         fma(p->source[(j * nout + i) * lanes + l], p->x[i * lanes + l], sum[i % 4]);
                 }
+                // Pairwise, as vec4_sum() does.
                 p->y[j * lanes + l] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
             }
         }
     } else if (lanes == 1) {
+        // One lane: eight rows at a time, then what remains.
         for (; j + 8 <= nin; j += 8) transpose_columns(p, j, 8);
         if (j + 4 <= nin) transpose_columns(p, j, 4), j += 4;
         if (j + 2 <= nin) transpose_columns(p, j, 2), j += 2;
         if (j < nin) transpose_columns(p, j, 1);
     } else {
         for (size_t l = 0; l < lanes; l += 4) {
+            // Shared weights: three rows of four sums fit the registers.
             j = 0;
             for (; j + 3 <= nin; j += 3) transpose_rows(p, lanes, l, j, 3);
             if (j + 2 <= nin) transpose_rows(p, lanes, l, j, 2), j += 2;
@@ -333,10 +351,12 @@ INLINE void outer_eight_columns(const nsi_block_args* p, size_t lanes, size_t l,
 
 INLINE void outer(const nsi_block_args* p, size_t lanes) {
     const size_t nin = p->params[0], nout = p->params[1];
+    // Inputs of the layer, then adjoints of its outputs.
     const double* z = p->x + nin * lanes;
 
-    // A gradient per lane, one lane, or lanes that add to one gradient, in their order.
+    // Three layouts: a gradient per lane, one lane, or lanes that add to one gradient, in order.
     if (p->sink_step != 1) {
+        // No sum over lanes: each has its own gradient.
         for (size_t j = 0; j < nin; j++) {
             for (size_t i = 0; i < nout; i++) {
                 double* g = p->sink + (j * nout + i) * lanes;
@@ -347,17 +367,20 @@ INLINE void outer(const nsi_block_args* p, size_t lanes) {
         }
     } else if (lanes == 1) {
         for (size_t j = 0; j < nin; j++) {
+            // Vectors over outputs.
             const vec4 x = vec4_all(p->x + j);
             double* g = p->sink + j * nout;
             size_t i = 0;
             for (; i + 4 <= nout; i += 4) {
                 vec4_store(g + i, vec4_fma(x, vec4_load(z + i), vec4_load(g + i)));
             }
+            // The remaining one to three.
             for (; i < nout; i++) g[i] = fma(p->x[j], z[i], g[i]);
         }
     } else {
         for (size_t l = 0; l < lanes; l += 4) {
             size_t i = 0;
+            // Lanes are added in their order, so that results do not depend on the width.
             for (; i + 8 <= nout; i += 8) outer_eight_columns(p, lanes, l, i);
             if (i + 4 <= nout) outer_columns(p, lanes, l, i, 4), i += 4;
             switch (nout - i) {

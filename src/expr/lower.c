@@ -546,6 +546,7 @@ static nsi_id lower_pow(ns_graph* g, nsi_id a, nsi_id b) {
     nsi_id zero = K(0.0), one = K(1.0);
     nsi_id x = ABS(a);
     nsi_id log_high, log_low;
+    // The logarithm needs more than double precision: errors are multiplied by b.
     log_with_tail(g, x, &log_high, &log_low);
     log_high = MAX(log_high, SUB(x, K(DBL_MAX))); // as in log_edges()
     nsi_id minus_infinity = K(-infinity);
@@ -557,6 +558,8 @@ static nsi_id lower_pow(ns_graph* g, nsi_id a, nsi_id b) {
     y_tail = FMA(b, log_low, y_tail);
     nsi_id y = lower_clamp(g, product, exp_low, exp_high);
     y_tail = SELECT(EQ(y, product), y_tail, zero);
+
+    // Exponentiate the sum of both parts.
     exponent e = reduce_exponent(g, y, y_tail);
     nsi_id twice = exp_reduced(g, e.r, 2.0);
     nsi_id result = MUL(twice, half_power(g, e.k));
@@ -685,18 +688,22 @@ static void keep_rounding(ns_graph* g, nsi_id first) {
 }
 
 ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
+    // An invalid graph is not lowered.
     *out = NULL;
     if (g->error.status != NS_OK) {
         if (error) *error = g->error;
         return g->error.status;
     }
+
+    // The result has the same ports.
     lowering l = {.from = g};
     ns_status status = nsi_graph_clone_ports(g, &l.to, error);
     if (status != NS_OK) return status;
 
-    // Node by node; an operation that becomes several keeps its own rounding.
+    // Lower node by node; an operation that becomes several keeps its own rounding.
     const ns_allocator* memory = &g->allocator;
     const uint32_t count = g->nodes.count;
+    // Old to new nodes; masks converted to numbers are cached.
     l.map = nsi_alloc(memory, ((size_t)count + 1) * sizeof *l.map);
     l.numbers = nsi_alloc(memory, ((size_t)count + 1) * sizeof *l.numbers);
     l.live = nsi_alloc(memory, (size_t)count + 1);
@@ -705,14 +712,20 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
         for (uint32_t i = 0; i < count && l.to->error.status == NS_OK; i++) {
             nsi_id first = l.to->nodes.count;
             l.numbers[i] = NSI_NONE;
+            // Dead nodes would only cost time.
             l.map[i] = l.live[i] ? lower_node(&l, &g->nodes.data[i]) : NSI_NONE;
+            // Fusing inside a lowered function would change its bits.
             if (l.to->nodes.count - first > 1 && g->nodes.data[i].op != NSI_BLOCK) {
                 keep_rounding(l.to, first);
             }
         }
+
+        // Nodes that must be rounded on their own stay so.
         for (uint32_t k = 0; k < g->rounded.count; k++) {
             nsi_graph_round(l.to, l.map[g->rounded.data[k]]);
         }
+
+        // Outputs that are masks become numbers.
         for (uint32_t k = 0; k < g->outputs.count && l.to->error.status == NS_OK; k++) {
             nsi_graph_output(l.to, g->outputs.data[k].name, as_number(&l, g->outputs.data[k].node));
         }
@@ -720,14 +733,16 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
         nsi_graph_fail_nomem(l.to);
     }
 
-    // From here on the graph cannot be differentiated.
+    // The maps are not needed any more.
     nsi_free(memory, l.map);
     nsi_free(memory, l.numbers);
     nsi_free(memory, l.live);
 
+    // A lowered graph cannot be differentiated.
     l.to->lowered = true;
     *out = l.to;
     status = nsi_graph_finish(out, error);
+    // Debug builds check the result of every pass.
     if (status == NS_OK) NSI_DEBUG_VALIDATE(*out);
     return status;
 }

@@ -64,22 +64,26 @@ ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out,
                            ns_error* error) {
     *out = (nsi_native){0};
 
-    // Machine code and its constants.
+    // Choose a target for this machine and number of lanes.
     uint32_t lanes = nsi_lane_counts[form];
     const nsi_target* target = choose_target(code, lanes, why);
+    // `why` explains to the user why there is none.
     if (!target) return NS_OK;
 
+    // Allocate registers and emit machine code in one pass.
     nsi_regalloc r = {.target = target, .code = code, .memory = &code->allocator, .lanes = lanes};
     bool done = nsi_regalloc_emit(&r, form);
     if (done) {
+        // Constants in the layout of the target.
         out->consts = make_constants(target, code, lanes);
         done = out->consts != NULL;
     }
 
-    // Without executable memory there is no native form, which is not an error.
+    // Map the code as executable memory; without it there is no native form, which is no error.
     if (done) {
         out->nslot = r.slots.count;
         if (map_code(out, r.machine.bytes.data, r.machine.bytes.count)) {
+            // The blocks are called from the code: they must stay at their address.
             out->blocks = r.blocks;
             r.blocks = NULL;
         } else {
@@ -88,6 +92,8 @@ ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out,
             *out = (nsi_native){0};
         }
     }
+
+    // Memory errors only.
     if (!done) nsi_native_free(r.memory, out);
     nsi_regalloc_free(&r);
     return done ? NS_OK : nsi_fail_nomem(error);

@@ -338,29 +338,40 @@ static bool parse_out(parser* p, nsi_id* out) {
 // array at all.
 static bool parse_range(parser* p, const char* keyword, const nsi_arrays* arrays, uint32_t length,
                         uint32_t* array, uint32_t* offset) {
+    // The default is no array.
     *array = NSI_NONE;
     *offset = 0;
     more(p);
     const char *start = p->at, *end = end_of_word(p);
+
+    // Without the keyword, the block must not need an array.
     if (!word_is(start, (size_t)(end - start), keyword)) {
         if (length == 0) return true;
         return fail(p, start,
                     "the block needs an array of %u elements; add \"%s @<array>+<offset>\"", length,
                     keyword);
     }
+
+    // With the keyword, it must need one.
     if (length == 0) return fail(p, start, "this block has no array there; remove \"%s\"", keyword);
     p->at = end;
+
+    // Number of the array.
     if (!read_char(p, '@', "an array such as @0+0")) return false;
     start = p->at;
     if (!parse_graph_number(p, UINT32_MAX, array, "the number of an array")) return false;
+    // Arrays are declared before they are used.
     if (*array >= arrays->count) {
         return fail(p, start, "there is no array @%u; %u are declared on earlier lines", *array,
                     arrays->count);
     }
+
+    // Offset, and whether the range is in bounds.
     if (!read_char(p, '+', "+ and an offset")) return false;
     start = p->at;
     if (!parse_graph_number(p, UINT32_MAX, offset, "the offset")) return false;
     uint32_t size = arrays->data[*array].size;
+    // Written so that the sum cannot overflow.
     if (*offset > size || length > size - *offset) {
         return fail(p, start, "%u elements from offset %u on do not fit; the array has %u", length,
                     *offset, size);
@@ -391,15 +402,17 @@ static bool parse_block(parser* p, nsi_id* out) {
     const char* word;
     size_t length = parse_word(p, &word, "the kind of the block, such as dense");
     if (length == 0) return false;
+    // Kinds are looked up in the table of blocks.
     nsi_block block = {.kind = nsi_block_kind_find(word, length)};
     if (!block.kind) {
         return fail(p, word, "unknown kind of block \"%s\"; is it misspelt, or newer than this?",
                     quoted(word, word + length).text);
     }
 
-    // Parameters, from which all sizes follow.
+    // Parameters determine all sizes.
     if (!parse_params(p, &block)) return false;
     nsi_block_sizes sizes;
+    // Bounds memory before anything is allocated.
     if (!block.kind->sizes(block.params, &sizes)) {
         return fail(p, word,
                     "the parameters of block %s are out of range; they must be positive "
@@ -407,13 +420,14 @@ static bool parse_block(parser* p, nsi_id* out) {
                     block.kind->name);
     }
 
-    // Inputs.
+    // Inputs in parentheses.
     more(p);
     const char* start = p->at;
     if (!read_char(p, '(', "( and the inputs of the block") || !read_operands(p) ||
         !read_char(p, ')', "another input of the block or )")) {
         return false;
     }
+    // Their number must match the parameters.
     if (p->operands.count != sizes.ninput) {
         return fail(p, start, "block %s is given %u input%s; its parameters ask for %u",
                     block.kind->name, p->operands.count, plural(p->operands.count), sizes.ninput);
@@ -421,11 +435,13 @@ static bool parse_block(parser* p, nsi_id* out) {
     block.ninput = sizes.ninput;
     block.inputs = p->operands.data;
 
-    // Arrays it reads and adds to.
+    // Arrays that the block reads and adds to.
     if (!parse_range(p, "from", &p->g->arrays, sizes.source, &block.source, &block.source_offset) ||
         !parse_range(p, "into", &p->g->sinks, sizes.sink, &block.sink, &block.sink_offset)) {
         return false;
     }
+
+    // The graph validates once more, and merges equal blocks.
     *out = nsi_graph_block(p->g, &block);
     return true;
 }
@@ -603,30 +619,35 @@ static bool parse_line(parser* p) {
 
 ns_status ns_graph_parse(const char* text, size_t size, const char* name,
                          const ns_allocator* allocator, ns_graph** out, ns_error* error) {
+    // On failure there is no graph.
     *out = NULL;
     if (size == 0) text = "";
+    // Messages start with the name of the text.
     parser p = {
         .text_name = name ? name : "graph", .line = text, .end = text + size, .error = error};
     p.status = ns_graph_create(allocator, &p.g, error);
     if (p.status != NS_OK) return p.status;
 
-    // Line by line, up to the first that is wrong.
+    // Parse line by line, up to the first error.
     while (p.line < p.end && parse_line(&p)) {
     }
+    // Empty texts and texts of comments have no header.
     if (p.status == NS_OK && !p.has_header) {
         p.line_number++;
         report(&p, NS_ERR_PARSE, p.line,
                "the text has no graph; a graph starts with the line \"graph 1\"");
     }
 
-    // A graph that is wrong is not handed out.
+    // Free the tables of names; they are needed only while parsing.
     nsi_array_free(&p.g->allocator, &p.definitions);
     nsi_array_free(&p.g->allocator, &p.operands);
     nsi_index_free(&p.g->allocator, &p.index);
+    // An incomplete graph is not handed out.
     if (p.status != NS_OK) {
         ns_graph_free(p.g);
         return p.status;
     }
+    // Debug builds check the result of every pass.
     NSI_DEBUG_VALIDATE(p.g);
     *out = p.g;
     return NS_OK;

@@ -108,10 +108,13 @@ static nsi_id number_nodes(printer* p, const uint8_t* live) {
 
 ns_status ns_graph_print(const ns_graph* g, ns_text* out, ns_error* error) {
     *out = (ns_text){0};
+    // An invalid graph has no text.
     if (g->error.status != NS_OK) {
         if (error) *error = g->error;
         return g->error.status;
     }
+
+    // Dead nodes are not printed, and live ones numbered consecutively.
     printer p = {.text = {.allocator = g->allocator}, .g = g};
     uint8_t* live = nsi_alloc(&g->allocator, g->nodes.count);
     p.numbers = nsi_alloc(&g->allocator, g->nodes.count * sizeof *p.numbers);
@@ -123,19 +126,22 @@ ns_status ns_graph_print(const ns_graph* g, ns_text* out, ns_error* error) {
     nsi_graph_mark_live(g, live);
     nsi_id first = number_nodes(&p, live);
 
-    // What the graph is a function of; usually that is all of its inputs.
+    // Header and ports; usually all inputs come first.
     nsi_text_add(&p.text, "graph 1%s\n", g->lowered ? " lowered" : "");
     print_inputs_before(&p, first);
     print_arrays(&p.text, "array", &g->arrays);
     print_arrays(&p.text, "sink", &g->sinks);
 
-    // Nodes, with inputs among them where they were made, so that reading gives the same order.
+    // Nodes in their order, inputs among them, so that parsing gives the same graph.
     for (nsi_id i = 0; i < g->nodes.count && !p.text.failed; i++) {
         if (!live[i]) continue;
         print_inputs_before(&p, i + 1);
         print_node(&p, i);
     }
+    // Inputs that no node follows.
     print_inputs_before(&p, g->nodes.count);
+
+    // Outputs refer to nodes by number.
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         nsi_text_add(&p.text, "output ");
         print_quoted(&p.text, g->outputs.data[k].name);

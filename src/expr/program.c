@@ -30,6 +30,7 @@ static uint32_t lane_form(uint32_t lanes) {
 ns_status ns_program_build(const ns_graph* graph, const ns_program_options* options,
                            ns_program** out, ns_error* error) {
     *out = NULL;
+    // The build time is part of the report.
     double start = nsi_clock_wall();
     ns_program_options defaults = ns_default_program_options();
     if (!options) options = &defaults;
@@ -40,12 +41,13 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.lanes is %u; allowed are 1, 4, 16, 64",
                         options->lanes);
     }
+    // A caller may cast.
     if (options->backend < NS_BACKEND_AUTO || options->backend > NS_BACKEND_NATIVE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.backend is %d, which is no backend",
                         (int)options->backend);
     }
 
-    // Common ground of all backends.
+    // Build the code that all back ends share.
     nsi_code code;
     ns_status status = nsi_code_build(graph, &code, error);
     if (status != NS_OK) return status;
@@ -54,6 +56,7 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
         nsi_code_free(&code);
         return nsi_fail_nomem(error);
     }
+    // The program keeps the allocator, not the graph.
     program->allocator = graph->allocator;
     program->info = (ns_program_info){.backend = NS_BACKEND_INTERP,
                                       .note = "",
@@ -62,22 +65,27 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
                                       .output_count = code.outputs.count,
                                       .step_count = code.steps.count};
 
-    // Machine code if this machine can, else the interpreter.
+    // Machine code if possible, else the interpreter.
     if (options->backend != NS_BACKEND_INTERP) {
         const char* why = "";
         status = nsi_native_build(&code, form, &program->native, &why, error);
         if (program->native.code) program->info.backend = NS_BACKEND_NATIVE;
+        // Say why native code was asked for in vain.
         if (options->backend == NS_BACKEND_NATIVE) program->info.note = why;
         program->info.code_size = program->native.code_size;
     }
+    // The interpreter needs no executable memory.
     if (status == NS_OK && !program->native.code) {
         status = nsi_interp_build(&code, form, &program->interp, error);
     }
+
+    // The code itself is not needed any more.
     nsi_code_free(&code);
     if (status != NS_OK) {
         ns_program_free(program);
         return status;
     }
+
     program->info.build_seconds = nsi_clock_wall() - start;
     *out = program;
     return NS_OK;

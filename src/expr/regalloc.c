@@ -204,35 +204,40 @@ static void emit_block(nsi_regalloc* ra, uint32_t number, uint32_t stage) {
     const nsi_code_block* block = &ra->code->blocks.data[number];
     const uint32_t* inputs = ra->code->block_inputs.data + block->first_input;
 
-    // Stage the inputs.
+    // Copy the inputs to the staging area.
     for (uint32_t k = 0; k < block->ninput; k++) {
         reserve_code(ra, 2);
         if (ra->failed) return;
         uint32_t e = entity_of(ra, inputs[k]);
         uint32_t to = NSI_REF(NSI_BASE_WORK, stage + k);
+        // From a register or, through the scratch register, from memory.
         if (ra->reg[e] != NSI_NO_REGISTER) {
             ra->target->store(ra, to, (uint32_t)ra->reg[e]);
         } else {
             ra->target->load(ra, ra->target->scratch, ra->home[e]);
             ra->target->store(ra, to, ra->target->scratch);
         }
+        // Advance to the next use of the value.
         ra->next[e] = ra->block_next[block->first_input + k];
     }
 
-    // Save every register that is still needed: the call keeps none.
+    // Save every register that is still needed: the call preserves none.
     for (uint32_t k = 0; k < block->ninput; k++) release_dead(ra, entity_of(ra, inputs[k]));
+    // Reserve the maximum at once, so that emission cannot fail half way.
     reserve_code(ra, ra->target->registers + ra->target->step_instructions);
     if (ra->failed) return;
     for (uint32_t r = 0; r < ra->target->registers; r++) evict_register(ra, r);
 
+    // Describe the call; the descriptor is passed to call_block().
     nsi_native_block* nb = &ra->blocks[number];
     nb->block = *block;
     nb->lanes = ra->lanes;
     nb->stage = stage;
+    // Results are consecutive.
     nb->first = nsi_slots_take_range(&ra->slots, block->noutput);
     ra->target->call(ra, call_block, nb);
 
-    // The results are in slots of their own; copy those that are outputs.
+    // Results stay in their slots; copy those that are outputs.
     for (uint32_t k = 0; k < block->noutput; k++) {
         uint32_t value = block->first_value + k;
         ra->home[value] = NSI_REF(NSI_BASE_WORK, nb->first + k);
@@ -240,6 +245,7 @@ static void emit_block(nsi_regalloc* ra, uint32_t number, uint32_t stage) {
         reserve_code(ra, 1);
         if (ra->failed) return;
         ra->target->load(ra, ra->target->scratch, ra->home[value]);
+        // One value may be several outputs.
         for (uint32_t n = ra->output[value]; n != NSI_NONE; n = ra->same[n]) {
             reserve_code(ra, 1);
             if (ra->failed) return;
@@ -305,17 +311,18 @@ void nsi_regalloc_free(nsi_regalloc* ra) {
 static void emit_program(nsi_regalloc* ra, uint32_t form) {
     const nsi_code* code = ra->code;
 
-    // Registers start empty; inputs and constants are in memory.
+    // Registers are empty at first; inputs and constants are in memory.
     for (uint32_t r = 0; r < ra->target->registers; r++) ra->holds[r] = NSI_NONE;
     for (uint32_t e = 0; e < ra->nentity; e++) {
         ra->reg[e] = NSI_NO_REGISTER;
+        // Values have no home until they are spilled.
         ra->home[e] = e < code->nvalue ? NSI_NONE
                       : e < code->nvalue + code->ninput
                           ? NSI_REF(NSI_BASE_INPUT, e - code->nvalue)
                           : NSI_REF(NSI_BASE_CONST, e - code->nvalue - code->ninput);
     }
 
-    // Which outputs each value is, as linked lists.
+    // Map values to outputs; several outputs of one value form a linked list.
     for (uint32_t v = 0; v < code->nvalue; v++) ra->output[v] = NSI_NONE;
     for (uint32_t k = code->outputs.count; k-- > 0;) {
         uint32_t ref = code->outputs.data[k];
@@ -323,20 +330,25 @@ static void emit_program(nsi_regalloc* ra, uint32_t form) {
         ra->same[k] = ra->output[NSI_REF_COMPONENT(ref)];
         ra->output[NSI_REF_COMPONENT(ref)] = k;
     }
+
+    // Next uses decide what to evict (Belady).
     find_next_uses(ra);
 
     // All blocks share one staging area for their inputs.
     uint32_t stage_size = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
         if (code->blocks.data[n].stage > stage_size) stage_size = code->blocks.data[n].stage;
+        // Kernels of this number of lanes.
         ra->blocks[n].kernel = code->blocks.data[n].kind->kernel(form);
     }
     uint32_t stage = nsi_slots_take_range(&ra->slots, stage_size);
 
+    // Emit regions, blocks and single steps.
     for (uint32_t i = 0, next = 0; i < code->steps.count && !ra->failed; i++) {
         if (next < code->regions.count && code->regions.data[next].first == i) {
             const nsi_region* region = &code->regions.data[next++];
             emit_region(ra, region);
+            // A region consumes several steps.
             i += region->count - 1;
         } else if (code->steps.data[i].op == NSI_BLOCK) {
             emit_block(ra, code->steps.data[i].a, stage);
@@ -345,7 +357,7 @@ static void emit_program(nsi_regalloc* ra, uint32_t form) {
         }
     }
 
-    // Outputs that are inputs or constants.
+    // Copy outputs that are inputs or constants.
     for (uint32_t k = 0; k < code->outputs.count && !ra->failed; k++) {
         if (nsi_is_value(code->outputs.data[k])) continue;
         reserve_code(ra, 2);
@@ -353,6 +365,8 @@ static void emit_program(nsi_regalloc* ra, uint32_t form) {
         ra->target->load(ra, ra->target->scratch, code->outputs.data[k]);
         ra->target->store(ra, NSI_REF(NSI_BASE_OUTPUT, k), ra->target->scratch);
     }
+
+    // Return.
     reserve_code(ra, 1);
     if (ra->failed) return;
     ra->target->finish(ra);

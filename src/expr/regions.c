@@ -98,6 +98,7 @@ static bool find_owners(finder* f) {
     for (uint32_t k = 0; k < code->outputs.count; k++) read_by(f, code->outputs.data[k], SHARED);
     for (uint32_t i = code->steps.count; i-- > 0;) {
         const nsi_step* step = &code->steps.data[i];
+        // Blocks are never skipped.
         if (step->op == NSI_BLOCK) {
             const nsi_code_block* block = &code->blocks.data[step->a];
             for (uint32_t k = 0; k < block->ninput; k++) {
@@ -107,18 +108,22 @@ static bool find_owners(finder* f) {
             continue;
         }
 
-        // A step belongs to the one side of a select that alone reads it.
+        // A step belongs to the side of a select if only that side reads it.
         uint32_t owner = f->owner[NSI_REF_COMPONENT(step->dst)];
         if (is_group(f, owner)) {
+            // It can be skipped together with the rest of the side.
             f->groups.data[owner].size++;
             if (!nsi_array_push(f->memory, &f->inside, i)) return false;
         } else if (step->op == NSI_SELECT && nsi_is_value(step->a)) {
+            // A select opens two groups, one per side.
             if (!read_by_select(f, i)) return false;
             continue;
         } else {
+            // Everything else is always executed.
             owner = SHARED;
         }
-        // Operands past the arity repeat the first.
+
+        // Operands belong to the same owner; those past the arity repeat the first.
         read_by(f, step->a, owner);
         read_by(f, step->b, owner);
         read_by(f, step->c, owner);
@@ -287,7 +292,7 @@ static bool move_steps(finder* f) {
 }
 
 static bool find_regions(finder* f) {
-    // Who reads each value?
+    // Find out who reads each value.
     size_t values = (size_t)f->code->nvalue * sizeof(uint32_t);
     f->owner = nsi_alloc(f->memory, values);
     f->condition = nsi_alloc(f->memory, values);
@@ -296,22 +301,24 @@ static bool find_regions(finder* f) {
     memset(f->condition, 0xff, values);
     if (!find_owners(f)) return false;
 
-    // Groups that are worth a jump.
+    // Keep groups that are worth a jump.
     bool found = false;
     for (uint32_t k = 0; k < f->groups.count; k++) {
         f->groups.data[k].kept = f->groups.data[k].size >= NSI_REGION_STEPS;
         found = found || f->groups.data[k].kept;
     }
+    // Most programs have none.
     if (!found) return true;
 
-    // Where each could stand, if that keeps its steps together.
+    // Find a position for each group that keeps its steps together.
     f->ready = nsi_alloc(f->memory, values);
     f->place = nsi_alloc(f->memory, values);
     if (!f->ready || !f->place || !find_anchors(f)) return false;
     place_members(f);
+    // Scattered groups would lengthen the lifetimes of their values.
     if (!keep_concentrated(f)) return true;
 
-    // Move them.
+    // Move the steps.
     f->members = nsi_alloc(f->memory, f->inside.count * sizeof(nsi_step));
     if (!f->members) return false;
     collect_members(f);

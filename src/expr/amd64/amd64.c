@@ -106,18 +106,22 @@ static void emit_blend(nsi_regalloc* ra, uint32_t dst, uint32_t otherwise, x86_r
 static uint32_t emit_binary(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
     uint32_t x = o->entity[0], y = o->entity[1];
     bool commutes = (nsi_ops[op].flags & NSI_FLAG_COMMUTES) != 0;
+    // Only the second operand can be in memory: swap if that saves a load.
     if (commutes && ra->reg[x] == NSI_NO_REGISTER && ra->reg[y] != NSI_NO_REGISTER) {
         uint32_t swap = x;
         x = y;
         y = swap;
     }
-    // Both operands' registers are pinned before either is loaded.
+    // Pin both registers before either operand is loaded, which could evict the other.
     if (ra->reg[y] != NSI_NO_REGISTER) o->pinned |= 1u << ra->reg[y];
     uint32_t first = nsi_regalloc_register(ra, x, &o->pinned);
+
+    // The scalar forms of masks need registers: memory operands would be 16 bytes wide.
     bool masks = op == NSI_AND || op == NSI_OR;
     x86_rm second = masks && ra->lanes == 1 ? x86_reg(nsi_regalloc_register(ra, y, &o->pinned))
                                             : rm_of(ra, nsi_regalloc_anywhere(ra, y, &o->pinned));
 
+    // The result may reuse the register of an operand that is not needed any more.
     uint32_t dst = nsi_regalloc_result(ra, o);
     switch (op) {
     case NSI_ADD: emit_arithmetic(ra, ADDPD, dst, first, second); break;
@@ -126,10 +130,12 @@ static uint32_t emit_binary(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
     case NSI_DIV: emit_arithmetic(ra, DIVPD, dst, first, second); break;
     case NSI_MIN: emit_arithmetic(ra, MINPD, dst, first, second); break;
     case NSI_MAX: emit_arithmetic(ra, MAXPD, dst, first, second); break;
+    // Comparisons give masks: all bits set, or none.
     case NSI_LT: emit_compare(ra, CMP_LT, dst, first, second); break;
     case NSI_LE: emit_compare(ra, CMP_LE, dst, first, second); break;
     case NSI_EQ: emit_compare(ra, CMP_EQ, dst, first, second); break;
     case NSI_NE: emit_compare(ra, CMP_NE, dst, first, second); break;
+    // Masks combine bitwise.
     case NSI_AND: emit_bitwise(ra, ANDPD, dst, first, second); break;
     case NSI_OR: emit_bitwise(ra, ORPD, dst, first, second); break;
     default: NS_ASSERT(false && "binary operation without an encoding");
@@ -200,27 +206,31 @@ static uint32_t emit_select(nsi_regalloc* ra, nsi_step_operands* o) {
 // else a copy. The digits of a form number the operands: 132 is x1 = x1*x3 + x2, and so on; only
 // the third can be in memory.
 static uint32_t emit_fused(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
+    // Opcode of the first form; the others follow at fixed distances.
     uint8_t base = op == NSI_FMA ? 0x98 : op == NSI_FMS ? 0x9a : op == NSI_FNMA ? 0x9c : 0x9e;
     enum { FORM_132 = 0x00, FORM_213 = 0x10, FORM_231 = 0x20 };
+    // No operand may be evicted while another is loaded.
     nsi_regalloc_pin(ra, o);
 
-    // Which operand to overwrite: 0 and 1 are factors, 2 the addend.
+    // Choose the operand to overwrite: 0 and 1 are factors, 2 the addend.
     uint32_t victim = NSI_NONE;
     bool dying = false;
     for (uint32_t k = 3; k-- > 0 && !dying;) {
         uint32_t e = o->entity[k];
         dying = ra->reg[e] != NSI_NO_REGISTER && ra->next[e] == NSI_NONE;
+        // A dying one costs nothing; one in memory has to be loaded in any case.
         if (dying || (victim == NSI_NONE && ra->reg[e] == NSI_NO_REGISTER)) victim = k;
     }
     if (victim == NSI_NONE) victim = 2;
 
-    // Its register, or a copy to overwrite.
+    // Take over its register, or make a copy.
     uint32_t e = o->entity[victim];
     uint32_t dst;
     if (dying) {
         dst = (uint32_t)ra->reg[e];
     } else {
         dst = nsi_regalloc_take(ra, o->pinned);
+        // Load or move, depending on where it is.
         if (ra->reg[e] == NSI_NO_REGISTER) {
             emit_arithmetic(ra, 0x10, dst, 0, address_of(ra, ra->home[e]));
         } else {
@@ -229,10 +239,11 @@ static uint32_t emit_fused(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
     }
     o->pinned |= 1u << dst; // a result in the making: not yet held
 
-    // The other two: the second in a register, the third anywhere.
+    // The second operand must be in a register, the third may be in memory.
     uint32_t second, form;
     x86_rm third;
     if (victim == 2) {
+        // Overwriting the addend: the factors can be swapped.
         uint32_t x = o->entity[0], y = o->entity[1];
         if (ra->reg[x] == NSI_NO_REGISTER && ra->reg[y] != NSI_NO_REGISTER) {
             x = o->entity[1];
@@ -242,6 +253,7 @@ static uint32_t emit_fused(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
         third = rm_of(ra, nsi_regalloc_anywhere(ra, y, &o->pinned));
         form = FORM_231;
     } else {
+        // Overwriting a factor: the other factor or the addend can be in memory.
         uint32_t factor = o->entity[1 - victim], addend = o->entity[2];
         if (ra->reg[factor] == NSI_NO_REGISTER && ra->reg[addend] != NSI_NO_REGISTER) {
             second = nsi_regalloc_register(ra, addend, &o->pinned);
@@ -253,6 +265,8 @@ static uint32_t emit_fused(nsi_regalloc* ra, nsi_step_operands* o, nsi_op op) {
             form = FORM_213;
         }
     }
+
+    // Encode; scalar and packed forms differ in one bit.
     bool wide = ra->lanes == 4;
     x86_op code = {X86_MAP_0F38, X86_PREFIX_66, (uint8_t)(base + form + (wide ? 0 : 1)), true,
                    wide};
