@@ -276,6 +276,7 @@ double* cli_zeros(size_t count) {
 // ---- files ---------------------------------------------------------------------------------
 
 char* cli_read_file(const char* path, size_t* size) {
+    // "-" is standard input.
     bool standard = strcmp(path, "-") == 0;
     FILE* file = standard ? stdin : fopen(path, "rb");
     if (!file) {
@@ -287,6 +288,7 @@ char* cli_read_file(const char* path, size_t* size) {
     size_t capacity = 1 << 16, used = 0;
     char* data = malloc(capacity + 1);
     while (data) {
+        // A short read is the end of the file or an error.
         used += fread(data + used, 1, capacity - used, file);
         if (used < capacity || capacity >= MAX_FILE) break;
         char* larger = realloc(data, 2 * capacity + 1);
@@ -296,6 +298,7 @@ char* cli_read_file(const char* path, size_t* size) {
     }
 
     // A file of exactly the limit is fine, a byte more is not.
+    // Ask for errors before the file is closed.
     bool failed = ferror(file) != 0;
     bool more = data && used == capacity && fgetc(file) != EOF;
     int reason = errno;
@@ -309,6 +312,7 @@ char* cli_read_file(const char* path, size_t* size) {
     } else if (more) {
         cli_fail("%s is larger than %d MiB", path, MAX_FILE >> 20);
     } else {
+        // Terminated, so that parsers need no length.
         data[used] = '\0';
         *size = used;
         return data;

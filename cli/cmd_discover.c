@@ -84,6 +84,7 @@ int cmd_discover(int argc, char** argv) {
     const char* output = NULL;
     bool json = false;
     uint32_t threads = 0;
+    // Options, in the order of the help text.
     const cli_row rows[] = {{"-o", CLI_TEXT, &output, "a folder"},
                             {"--threads", CLI_COUNT, &threads, "a whole number of threads"},
                             {"--json", CLI_FLAG, &json, NULL},
@@ -93,20 +94,21 @@ int cmd_discover(int argc, char** argv) {
     if (code != CLI_GO_ON) return code;
     if (arguments.count != 1) return cli_usage("discover", "expected one fit file");
 
-    // A robot or a table in the place of the file is a common mistake.
+    // A robot or a table in the place of the fit file is a common mistake.
     code = cli_check_fit_file(arguments.items[0], "docs/discover.md");
     if (code != CLI_GO_ON) return code;
 
-    // Load and check everything first.
+    // Load and validate everything before a folder is created.
     ns_discovery* d = NULL;
     ns_error error;
     if (ns_discover_load(arguments.items[0], threads, &d, &error) != NS_OK) {
         return cli_fail("%s", error.message);
     }
 
-    // The folder, then the search.
+    // Create the folder of the result, beside the fit file by default.
     char* made = output ? NULL : cli_beside(arguments.items[0], "_discover");
     const char* folder = output ? output : made;
+    // Report why there is none.
     if (!folder) {
         code = cli_fail("out of memory");
     } else if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
@@ -114,8 +116,10 @@ int cmd_discover(int argc, char** argv) {
     } else if (!cli_is_folder(folder)) {
         code = cli_fail("%s is there and is no folder; give another one with -o", folder);
     } else {
+        // The search writes report, model and record.
         code = discover_run(d, folder, json);
     }
+
     free(made);
     ns_discover_free(d);
     return code;

@@ -139,7 +139,8 @@ static int add_wrt(eval_command* c, const char* name) {
     ns_model_sizes n = c->io.n;
     bool ok = true;
 
-    // Words for entire vectors.
+    // Names of entire vectors.
+    // Along the tangent space, quaternions have three directions.
     if (strcmp(name, "q") == 0 && c->tangent) {
         for (uint32_t v = 0; v < n.nv && ok; v++) ok = add_tangent(c, v);
     } else if (strcmp(name, "q") == 0) {
@@ -153,11 +154,12 @@ static int add_wrt(eval_command* c, const char* name) {
     } else if (strcmp(name, "tau") == 0) {
         ok = add_controls(c, n.nu, n.nv);
     } else {
-        // Single components: of coordinates along the tangent if asked, then inputs, then
+        // Single components: coordinates along the tangent if requested, then inputs, then
         // parameters.
         ns_io_target p = ns_io_names_find(c->io.names, name);
         bool coordinate =
             (name[0] == 'q' && name[1] != 'd') || (p.kind == NS_IO_STATE && p.index < n.nq);
+        // Full names contain a slash, and mean components of the state.
         if (c->tangent && coordinate && !strchr(name, '/')) {
             ok = add_named_tangent(c, name);
         } else if (p.kind != NS_IO_NONE) {
@@ -397,6 +399,7 @@ static int run_eval(eval_command* c) {
 }
 
 int cmd_eval(int argc, char** argv) {
+    // Options, in the order of the help text.
     eval_command c = {.load = ns_default_load_options(), .contact = CLI_CONTACT_DEFAULT};
     const cli_row rows[] = {
         {"--states", CLI_TEXT, &c.states_path, "a CSV file"},
@@ -416,16 +419,20 @@ int cmd_eval(int argc, char** argv) {
     cli_list arguments = {.count = 0};
     int code = cli_parse("eval", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
+    // Exactly one model.
     c.model_path = cli_model_argument("eval", &arguments);
     if (!c.model_path) return EXIT_USAGE;
+    // A quantity is required: there is no sensible default.
     if (c.quantities.count == 0) {
         return cli_usage("eval", "no --quantity given ('neuralsim quantities MODEL' lists them)");
     }
+    // The tangent space matters for derivatives only.
     if (c.tangent && c.wrt.count == 0) return cli_usage("eval", "--tangent is for --wrt q");
 
+    // Load the model, evaluate, and write the table.
     code = run_eval(&c);
 
-    // Everything is released here, whatever happened before.
+    // Release everything here, whatever happened before.
     free(c.directions);
     free(c.params);
     states_free(&c.states);

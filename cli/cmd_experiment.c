@@ -111,37 +111,41 @@ static int show_study(ns_study* study, const char* folder, bool json) {
 }
 
 static int run_study(const char* path, const char* folder, bool json, ns_study_options options) {
-    // Everything that the library says goes to the terminal.
+    // Progress and notes of the library go to the terminal.
     study_watcher watcher = {.what = ""};
     ns_study* study = NULL;
     ns_error error;
     options.observe = watch_study;
     options.notify = note_study;
     options.context = &watcher;
+    // The file is validated before anything runs.
     if (ns_study_load(path, &options, &study, &error) != NS_OK) {
         return cli_fail("%s", error.message);
     }
 
-    // Results are written before Ctrl-C may end the program again.
+    // Ctrl-C stops the run in an orderly way: finished fits are kept.
     interrupt_listen();
     ns_status status = ns_study_run(study, folder, &error);
+    // The progress line must not mix with the report.
     cli_progress_end(&watcher.progress);
     bool stopped = ns_study_stopped(study);
     if (status == NS_OK && !stopped) status = ns_study_save(study, &error);
     interrupt_restore();
 
-    // A stopped run has no result.
+    // A stopped run has no report.
     int code = EXIT_INTERRUPTED;
     if (status != NS_OK) {
         code = cli_fail("%s", error.message);
     } else if (!stopped) {
         code = show_study(study, folder, json);
     }
+
     ns_study_free(study);
     return code;
 }
 
 int cmd_experiment(int argc, char** argv) {
+    // Options, in the order of the help text.
     ns_study_options options = {.smoke = false};
     const char* folder = NULL;
     bool list_all = false, json = false;
@@ -152,27 +156,32 @@ int cmd_experiment(int argc, char** argv) {
                             {"--list", CLI_FLAG, &list_all, NULL},
                             {0}};
     cli_list arguments = {.count = 0};
+
+    // Parse the arguments.
     int code = cli_parse("experiment", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
     if (arguments.count > 1) return cli_usage("experiment", "expected one name of an experiment");
 
-    // Find it.
+    // Find the experiment among the folders that hold some.
     ns_study_list* list = NULL;
     ns_error error;
     if (ns_study_list_create(study_places, STUDY_PLACES, &list, &error) != NS_OK) {
         return cli_fail("%s", error.message);
     }
+    // Without a name, list them.
     bool listed = list_all || arguments.count == 0;
     const char* path = listed ? NULL : find_study(list, arguments.items[0]);
     code = listed ? print_studies(list) : EXIT_FAILED;
 
-    // Run it into its folder.
+    // Run it, into a folder of its name by default.
     char made[300];
     if (path) {
+        // A quick run must not replace results of a full one.
         snprintf(made, sizeof made, "%.250s_experiment%s", arguments.items[0],
                  options.smoke ? "_quick" : "");
         code = run_study(path, folder ? folder : made, json, options);
     }
+
     ns_study_list_free(list);
     return code;
 }

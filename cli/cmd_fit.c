@@ -105,6 +105,7 @@ static int fit_run(fit_command* c, ns_fit* fit, const char* folder) {
 }
 
 int cmd_fit(int argc, char** argv) {
+    // Options, in the order of the help text.
     fit_command c = {0};
     const cli_row rows[] = {{"-o", CLI_TEXT, &c.output, "a folder"},
                             {"--resume", CLI_FLAG, &c.resume, NULL},
@@ -114,28 +115,33 @@ int cmd_fit(int argc, char** argv) {
                             {"--check", CLI_FLAG, &c.check, NULL},
                             {0}};
     cli_list arguments = {.count = 0};
+
+    // Parse the arguments.
     int code = cli_parse("fit", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
     if (arguments.count != 1) return cli_usage("fit", "expected one fit file");
     if (c.interval < 0.0) return cli_usage("fit", "--interval must not be negative");
 
+    // A robot or a table in the place of the fit file is a common mistake.
     c.file = arguments.items[0];
     code = cli_check_fit_file(c.file, "docs/fit.md");
     if (code != CLI_GO_ON) return code;
 
-    // Load and check everything first.
+    // Load and validate everything before a folder is created.
     ns_fit* fit = NULL;
     ns_error error;
     if (ns_fit_load(c.file, c.threads, &fit, &error) != NS_OK) return cli_fail("%s", error.message);
+    // --check ends here.
     if (c.check) {
         ns_fit_free(fit);
         printf("%s: nothing wrong\n", c.file);
         return cli_finish();
     }
 
-    // The folder, then the fit.
+    // Create the folder of the result, beside the fit file by default.
     char* made = c.output ? NULL : cli_beside(c.file, "_fit");
     const char* folder = c.output ? c.output : made;
+    // Report why there is none.
     if (!folder) {
         code = cli_fail("out of memory");
     } else if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
@@ -143,8 +149,10 @@ int cmd_fit(int argc, char** argv) {
     } else if (!cli_is_folder(folder)) {
         code = cli_fail("%s is there and is no folder; give another one with -o", folder);
     } else {
+        // Checkpoints, report and fitted model go there.
         code = fit_run(&c, fit, folder);
     }
+
     free(made);
     ns_fit_free(fit);
     return code;

@@ -61,26 +61,31 @@ typedef struct gradcheck_command {
 // ---- output --------------------------------------------------------------------------------
 
 static void print_check(const gradcheck_command* g, const ns_gradcheck_result* r) {
+    // Columns are as wide as the longest name.
     int width = 5;
     for (uint32_t k = 0; k < r->ninput; k++) {
         int length = (int)strlen(r->inputs[k].name);
         if (length > width) width = length;
     }
 
-    // A line for each input
+    // One line per input: three derivatives, their largest difference, the verdict.
     printf("%-9s %-*s %17s %17s %17s %9s  %s\n", "input", width, "", "reverse", "forward",
            "differences", "error", "verdict");
     for (uint32_t k = 0; k < r->ninput; k++) {
         const ns_gradcheck_input* in = &r->inputs[k];
+        // Full precision, so that digits can be compared.
         printf("%-9s %-*s %17.9e %17.9e %17.9e %9.1e  %s\n", ns_gradcheck_kind_name(in->kind),
                width, in->name, in->reverse, in->forward, in->difference, in->error,
                ns_gradcheck_verdict_name(in->verdict));
     }
 
-    // Summary
+    // Summary.
     printf("%u inputs over %u steps: %u ok, ", r->ninput, g->steps, r->ok);
+    // Zero derivatives deserve a look: they may be right or a missing path.
     if (r->zero > 0) printf("%u zero, ", r->zero);
     printf("%u unsure, %u FAIL; largest relative error %.1e", r->unsure, r->fail, r->largest_error);
+
+    // Contact makes derivatives difficult, so say whether it was tested.
     if (r->contact_steps > 0) {
         printf("; contact acted in %u %s\n", r->contact_steps,
                r->contact_steps == 1 ? "step" : "steps");
@@ -91,22 +96,25 @@ static void print_check(const gradcheck_command* g, const ns_gradcheck_result* r
 
 static int print_check_json(const gradcheck_command* g, const ns_model* model,
                             const ns_gradcheck_result* r) {
-    // Settings and summary.
+    // Settings that reproduce the check, and its summary.
     ns_json* j = ns_json_create(NULL);
     ns_json_text(j, "model", ns_model_name(model));
     ns_json_count(j, "steps", g->steps);
     ns_json_count(j, "seed", g->seed);
+    // Counts by verdict.
     ns_json_count(j, "ok", r->ok);
     ns_json_count(j, "zero", r->zero);
     ns_json_count(j, "unsure", r->unsure);
     ns_json_count(j, "fail", r->fail);
     ns_json_number(j, "largest_error", r->largest_error);
+    // Without contact, its derivatives were not tested.
     ns_json_count(j, "contact_steps", r->contact_steps);
 
-    // One entry for each input, with all three derivatives.
+    // One entry per input, with all three derivatives.
     ns_json_open(j, "inputs", '[');
     for (uint32_t k = 0; k < r->ninput; k++) {
         const ns_gradcheck_input* in = &r->inputs[k];
+        // The kind tells names apart that occur twice.
         ns_json_open(j, NULL, '{');
         ns_json_text(j, "kind", ns_gradcheck_kind_name(in->kind));
         ns_json_text(j, "name", in->name);
@@ -119,6 +127,7 @@ static int print_check_json(const gradcheck_command* g, const ns_model* model,
     }
     ns_json_close(j);
 
+    // Print, or report a lack of memory.
     return cli_print_json(j);
 }
 
@@ -187,13 +196,15 @@ static int run_gradcheck(const gradcheck_command* g) {
 }
 
 int cmd_gradcheck(int argc, char** argv) {
-    // NAN and -1 leave the choice to the model.
+    // NAN and -1 keep the choice of the model.
     gradcheck_command g = {.steps = 20,
                            .seed = 1,
                            .dt = NAN,
                            .integrator = -1,
                            .contact = CLI_CONTACT_DEFAULT,
                            .load = ns_default_load_options()};
+
+    // Options, in the order of the help text.
     const cli_row rows[] = {{"--free", CLI_LIST, &g.free_params, "names of parameters"},
                             {"--steps", CLI_COUNT, &g.steps, "a whole number of steps"},
                             {"--dt", CLI_NUMBER, &g.dt, "a time step in s"},
@@ -211,9 +222,14 @@ int cmd_gradcheck(int argc, char** argv) {
     cli_list arguments = {.count = 0};
     int code = cli_parse("gradcheck", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
+    // Exactly one model.
     g.model_path = cli_model_argument("gradcheck", &arguments);
     if (!g.model_path) return EXIT_USAGE;
+    // Without a step there is nothing to differentiate.
     if (g.steps == 0) return cli_usage("gradcheck", "--steps needs at least 1");
+    // NAN passes: the model's own time step.
     if (g.dt <= 0.0) return cli_usage("gradcheck", "--dt must be positive, not %g", g.dt);
+
+    // Load, check and print.
     return run_gradcheck(&g);
 }

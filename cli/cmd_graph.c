@@ -89,52 +89,57 @@ static void print_port(const char* kind, const char* name, uint32_t size) {
 // "name=value,name=value" into `in`; names may hold '=' and ',' only as far as they are
 // unambiguous.
 static int graph_read_inputs(const graph_command* c, double* in) {
+    // Names may contain separators, so a plain split would not do.
     const char* p = c->eval;
     uint32_t count = ns_graph_input_count(c->graph);
 
     while (*p) {
-        // The longest name that fits wins, since one name may begin another.
+        // Find the input; the longest match wins, since one name may begin another.
         uint32_t found = count;
         size_t length = 0;
         for (uint32_t i = 0; i < count; i++) {
             const char* name = ns_graph_input_name(c->graph, i);
             size_t n = strlen(name);
+            // An exact match ends in an equals sign.
             if (strncmp(p, name, n) == 0 && p[n] == '=' && n >= length) {
                 found = i;
                 length = n;
             }
         }
 
-        // List the first 30 inputs, since models have many.
+        // Unknown input: list the first 30, since models have many.
         if (found == count) {
             int shown = (int)strcspn(p, "=,");
             fprintf(stderr, "neuralsim graph: --eval: there is no input '%.*s'; there are:", shown,
                     p);
             for (uint32_t i = 0; i < count && i < 30; i++) {
                 fputc(' ', stderr);
+                // Names may contain characters that need quotes.
                 print_name(stderr, ns_graph_input_name(c->graph, i));
             }
             fprintf(stderr, "\n");
             return EXIT_USAGE;
         }
 
-        // Its value, up to the next comma; underflow to 0 is accepted.
+        // Read its value, up to the next comma; underflow to 0 is accepted.
         const char* number = p + length + 1;
         char* end;
         errno = 0;
         in[found] = strtod(number, &end);
         bool overflows = errno == ERANGE && (in[found] > 1.0 || in[found] < -1.0);
+        // Trailing characters are an error.
         if (end == number || overflows || (*end != ',' && *end != '\0')) {
             return cli_usage("graph", "--eval: '%.40s' is not a number for %s", number,
                              ns_graph_input_name(c->graph, found));
         }
+
         p = *end == ',' ? end + 1 : end;
     }
     return EXIT_OK;
 }
 
 static int evaluate_graph(const graph_command* c) {
-    // The option takes single numbers only.
+    // Only scalar inputs can be given on the command line.
     if (ns_graph_array_count(c->graph) + ns_graph_sink_count(c->graph) > 0) {
         return cli_fail("--eval cannot set arrays, and %s has some", c->file);
     }
@@ -148,6 +153,7 @@ static int evaluate_graph(const graph_command* c) {
         return cli_fail("%s", error.message);
     }
     ns_program_info info = ns_program_get_info(program);
+    // Say so if native code is not available.
     if (info.note[0]) fprintf(stderr, "neuralsim graph: %s; interpreting\n", info.note);
 
     // Inputs that are not given are 0.
@@ -155,6 +161,7 @@ static int evaluate_graph(const graph_command* c) {
     double* out = calloc((size_t)info.output_count + 1, sizeof *out);
     void* work = malloc(ns_program_work_size(program));
     int code = in && out && work ? graph_read_inputs(c, in) : cli_fail("out of memory");
+    // Run once, and print every output in full precision.
     if (code == EXIT_OK && in && out && work) {
         ns_program_run(program, &(ns_run){.in = in, .out = out, .work = work});
         for (uint32_t k = 0; k < info.output_count; k++) {
@@ -199,11 +206,13 @@ static int summarize(const graph_command* c) {
 // ---- command line --------------------------------------------------------------------------
 
 static int parse_arguments(int argc, char** argv, graph_command* c) {
+    // Passes that can be printed, in their order.
     static const ns_choice pass_rows[] = {{0, "built", "as read or derived"},
                                           {1, "lowered", "elementary operations only"},
                                           {2, "fused", "with fused multiply-add"}};
     static const ns_choices passes = NS_CHOICES("pass", pass_rows);
 
+    // Options, in the order of the help text.
     int backend = NS_BACKEND_AUTO, pass = -1;
     const cli_row rows[] = {{"--derive", CLI_EACH, &c->derive, "jvp or vjp"},
                             {"--dump", CLI_CHOICE, &pass, &passes},
@@ -213,6 +222,7 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
                             {"-o", CLI_TEXT, &c->output, "a file"},
                             {0}};
 
+    // Parse the arguments.
     cli_list files = {.count = 0};
     int code = cli_parse("graph", help, rows, argc, argv, &files);
     if (code != CLI_GO_ON) return code;
@@ -224,6 +234,7 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
             return cli_usage("graph", "--derive needs jvp or vjp, not '%.100s'", mode);
         }
     }
+    // Without --dump, nothing is printed.
     c->backend = (ns_backend)backend;
     if (pass >= 0) c->dump = ns_choice_name(&passes, pass);
 
@@ -233,6 +244,7 @@ static int parse_arguments(int argc, char** argv, graph_command* c) {
         return cli_usage("graph", "one FILE at a time, not also '%.100s'", files.items[1]);
     }
     c->file = files.items[0];
+    // Two texts in one file could not be told apart.
     if (c->output && !c->dump == !c->emit) {
         return cli_usage("graph", "-o needs exactly one of --dump and --emit-c");
     }

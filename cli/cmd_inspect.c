@@ -52,6 +52,7 @@ static bool make_tree(const ns_model* model, tree* out) {
     uint32_t* next = malloc(((size_t)n + 1) * sizeof *next);   // sibling
     uint32_t* child = malloc(((size_t)n + 1) * sizeof *child); // first; that of the world last
     uint32_t* stack = malloc(((size_t)n + 1) * sizeof *stack);
+    // Links in depth-first order, and their depths.
     *out = (tree){.order = calloc((size_t)n + 1, sizeof *out->order),
                   .depth = calloc((size_t)n + 1, sizeof *out->depth)};
     bool ok = next && child && stack && out->order && out->depth;
@@ -79,6 +80,7 @@ static bool make_tree(const ns_model* model, tree* out) {
             at = child[at];
         }
     } else {
+        // One of the arrays is missing.
         cli_fail("out of memory");
     }
 
@@ -345,19 +347,21 @@ static void json_indices(ns_json* j, const char* key, uint32_t first, uint32_t c
 }
 
 static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
-    // The link.
+    // The link itself.
     const ns_link_def* l = ns_model_link(model, i);
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", l->name);
     ns_json_text(j, "parent", l->parent ? l->parent : "world");
     ns_json_number(j, "mass", l->mass);
+    // Centre of mass and inertia in the frame of the link.
     ns_json_numbers(j, "com", l->com, 3);
     ns_json_numbers(j, "inertia", l->inertia, 6);
 
-    // The joint that carries it: place in the state vector and geometry.
+    // The joint that carries it: position in the state vector, and geometry.
     ns_json_open(j, "joint", '{');
     ns_json_text(j, "name", l->joint);
     ns_json_text(j, "type", ns_joint_type_info(l->joint_type)->name);
+    // A fixed joint has no coordinates.
     json_indices(j, "q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
     json_indices(j, "qd", ns_model_joint_v(model, i), cli_joint_nv(model, i));
     json_pose(j, "origin", &l->origin);
@@ -373,6 +377,7 @@ static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_number(j, "lower", l->lower);
     ns_json_number(j, "upper", l->upper);
 
+    // Coupling to another joint.
     if (l->mimic) {
         ns_json_text(j, "mimic", l->mimic);
         ns_json_number(j, "mimic_multiplier", l->mimic_multiplier);
@@ -477,12 +482,13 @@ static int print_model_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
 
-    // Sizes and world; a hybrid model overrides timestep and integrator of the robot.
+    // Sizes and world; a hybrid model overrides time step and integrator of the robot.
     ns_json* j = ns_json_create(NULL);
     ns_json_text(j, "name", ns_model_name(model));
     ns_json_count(j, "nq", n.nq);
     ns_json_count(j, "nv", n.nv);
     ns_json_count(j, "nu", n.nu);
+    // A quick plausibility check of a robot file.
     ns_json_number(j, "total_mass", total_mass(model));
     ns_json_numbers(j, "gravity", world->gravity, 3);
     ns_json_number(j, "timestep",
@@ -500,6 +506,7 @@ static int print_model_json(const ns_model* model, const additions* a) {
     ns_json_open(j, "geoms", '[');
     for (uint32_t i = 0; i < n.ngeom; i++) json_geom(j, ns_model_geom(model, i));
     ns_json_close(j);
+    // Contact pairs that the collision filter leaves.
     ns_json_open(j, "pairs", '[');
     for (uint32_t i = 0; i < n.ncontact; i++) json_pair(j, model, i);
     ns_json_close(j);
@@ -511,6 +518,7 @@ static int print_model_json(const ns_model* model, const additions* a) {
     json_networks(j, a);
     json_formulas(j, a);
 
+    // Elements of the file that were ignored.
     ns_json_open(j, "ignored", '[');
     for (uint32_t i = 0; i < n.nignored; i++) ns_json_text(j, NULL, ns_model_ignored(model, i));
     ns_json_close(j);
@@ -521,6 +529,7 @@ static int print_model_json(const ns_model* model, const additions* a) {
 int cmd_inspect(int argc, char** argv) {
     bool params = false, as_json = false;
     ns_load_options load = ns_default_load_options();
+    // Options, in the order of the help text.
     const cli_row rows[] = {{"--params", CLI_FLAG, &params, NULL},
                             {"--json", CLI_FLAG, &as_json, NULL},
                             CLI_LOAD_ROWS(load),
@@ -548,6 +557,7 @@ int cmd_inspect(int argc, char** argv) {
         }
     }
 
+    // Print the model.
     code = EXIT_FAILED;
     if (ok)
         code = as_json ? print_model_json(m.model, &added) : print_model(m.model, &added, params);

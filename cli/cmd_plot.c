@@ -147,20 +147,23 @@ static bool read_parts(plot* p) {
 static bool load_result(plot* p) {
     char path[5000];
     const char* slash = strrchr(p->source, '/');
+    // A table needs no folder: its columns are drawn.
     if (!cli_is_folder(p->source) && cli_ends_with(p->source, ".csv")) {
         return create_report(p) &&
                plot_add_table(p, p->source, "curves", slash ? slash + 1 : p->source);
     }
 
-    // The folder of the parts is that of the result.
+    // The parts of a result are in its folder.
     bool folder = cli_is_folder(p->source);
     size_t size = folder ? strlen(p->source) : slash ? (size_t)(slash - p->source) + 1 : 0;
+    // Room for a slash and the end.
     if (size + 2 >= sizeof p->folder) {
         cli_fail("the name of a folder is too long: %.100s...", p->source);
         return false;
     }
     memcpy(p->folder, p->source, size);
     if (folder && p->folder[size - 1] != '/') p->folder[size] = '/';
+    // Anything else is neither a table nor a result.
     if (!folder && !cli_ends_with(p->source, ".json")) {
         cli_fail("%s cannot be drawn; a result.json can, the folder of a fit or an experiment, and "
                  "a table (.csv)",
@@ -168,17 +171,19 @@ static bool load_result(plot* p) {
         return false;
     }
 
-    // The result itself, or why there is none.
+    // Read the result itself, or say why there is none.
     if (!folder) return read_result(p, p->source) && read_parts(p);
     if (!make_path(p->folder, "result.json", path, sizeof path)) return false;
     if (!file_exists(path)) {
         if (!make_path(p->folder, "progress.json", path, sizeof path)) return false;
+        // A running fit has progress, but no result yet.
         bool begun = file_exists(path);
         cli_fail("%s has no result.json%s", p->source,
                  begun ? ": its fit is still running, or was killed ('neuralsim view' shows it)"
                        : "; is it the folder of a fit or an experiment?");
         return false;
     }
+
     return read_result(p, path) && read_parts(p);
 }
 

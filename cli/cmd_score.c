@@ -72,15 +72,18 @@ static bool read_horizon(const char* text, double* number, bool* seconds) {
 }
 
 static int score_check_options(score_command* r) {
+    // Something to score.
     if (r->files.count == 0) return cli_usage("score", "no --data given");
+    // NAN passes: the default of the model or the data.
     if (r->period <= 0.0) return cli_usage("score", "--period must be positive, not %g", r->period);
     if (r->dt <= 0.0) return cli_usage("score", "--dt must be positive, not %g", r->dt);
     if (r->reach == 0) return cli_usage("score", "--reach needs at least 1");
+    // Two documents in one stream could not be parsed.
     if (r->json && r->output && strcmp(r->output, "-") == 0) {
         return cli_usage("score", "--json and -o - both write to standard output");
     }
 
-    // Horizons: one in samples or seconds, or times that grow.
+    // Horizons: one in samples or seconds, or several growing times.
     double number;
     bool seconds;
     if (r->horizon && !read_horizon(r->horizon, &number, &seconds)) {
@@ -89,6 +92,8 @@ static int score_check_options(score_command* r) {
                          " '%.60s'",
                          r->horizon);
     }
+
+    // Several horizons must increase, as columns of the report do.
     for (uint32_t k = 0; k < r->horizon_texts.count; k++) {
         double* h = &r->horizons[k];
         if (!cli_read_number(r->horizon_texts.items[k], h) || *h <= 0.0) {
@@ -97,6 +102,8 @@ static int score_check_options(score_command* r) {
         }
         if (k > 0 && *h <= h[-1]) return cli_usage("score", "--horizons must grow");
     }
+
+    // Windows need a length.
     if (r->origins > 0 && !r->horizon && r->horizon_texts.count == 0) {
         return cli_usage("score", "--origins needs --horizon: how far to predict from each");
     }
@@ -104,14 +111,20 @@ static int score_check_options(score_command* r) {
 }
 
 static ns_scoring_options scoring_options(const score_command* r) {
+    // Start from the defaults of the library.
     ns_scoring_options options = ns_default_scoring_options();
     double number = 0.0;
     bool seconds = false;
+    // Validated earlier.
     if (r->horizon) read_horizon(r->horizon, &number, &seconds);
+
+    // Recordings.
     options.files = r->files.items;
     options.nfile = r->files.count;
     options.map = r->map_path;
     options.period = isnan(r->period) ? 0.0 : r->period;
+
+    // Horizons and windows.
     if (seconds) options.horizon_seconds = number;
     if (!seconds) options.horizon = (uint32_t)number;
     options.horizons = r->horizons;
@@ -119,13 +132,19 @@ static ns_scoring_options scoring_options(const score_command* r) {
     options.origins = r->origins;
     options.history = r->history;
     options.smoothing = r->reach;
+
+    // Simulation; unset options keep the choice of the model.
     options.timestep = isnan(r->dt) ? 0.0 : r->dt;
     options.integrator = r->integrator;
     options.contact = r->contact.model;
     options.friction = (ns_friction)r->contact.friction;
     options.contact_sweeps = r->contact.sweeps;
+
+    // Networks.
     options.blueprint = r->networks.blueprint;
     options.weights = r->networks.weights;
+
+    // Loading and execution.
     options.load = r->load;
     options.threads = r->threads;
     return options;
@@ -178,12 +197,15 @@ static int score_run(const score_command* r) {
 }
 
 int cmd_score(int argc, char** argv) {
+    // NAN and -1 keep the choice of the model.
     score_command r = {.load = ns_default_load_options(),
                        .period = NAN,
                        .dt = NAN,
                        .reach = 5,
                        .integrator = -1,
                        .contact = CLI_CONTACT_DEFAULT};
+
+    // Options, in the order of the help text.
     const cli_row rows[] = {{"--data", CLI_LIST, &r.files, "CSV files"},
                             {"--map", CLI_TEXT, &r.map_path, "a YAML file"},
                             {"--period", CLI_NUMBER, &r.period, "a time in s"},
@@ -201,10 +223,13 @@ int cmd_score(int argc, char** argv) {
                             {"--threads", CLI_COUNT, &r.threads, "a whole number of threads"},
                             CLI_LOAD_ROWS(r.load),
                             {0}};
+
+    // Validate the options before the model is loaded.
     cli_list arguments = {.count = 0};
     int code = cli_parse("score", help, rows, argc, argv, &arguments);
     if (code == CLI_GO_ON) code = score_check_options(&r);
     if (code != CLI_GO_ON) return code;
+    // Exactly one model.
     r.model_path = cli_model_argument("score", &arguments);
     return r.model_path ? score_run(&r) : EXIT_USAGE;
 }

@@ -264,34 +264,38 @@ static bool open_table(simulation* s) {
     // The table goes to standard output unless the result goes elsewhere.
     const ns_system_sizes* z = &s->io.z;
     s->writing = s->output || (!s->json && !s->html);
+    // Upper bound of the columns.
     size_t most = 2 + (size_t)z->nx + z->nc + z->ny;
     s->names = calloc(most, sizeof *s->names);
     s->shown = calloc((size_t)z->nc + 1, sizeof *s->shown);
     s->line = cli_zeros(most);
     if (!s->names || !s->shown || !s->line) return cli_fail("out of memory"), false;
 
-    // Columns: time, states, controls of actuators and forces that are set, quantities.
+    // Columns: time, states, controls that are set, quantities.
     if (s->batch_path) add_table_column(s, "traj");
     add_table_column(s, "t");
     for (uint32_t k = 0; k < z->nx; k++) {
         add_table_column(s, model_io_state_name(&s->io, k, s->index_names));
     }
     for (uint32_t k = 0; k < z->nc; k++) {
+        // Controls that stay zero would only widen the table.
         if (!control_is_shown(s, k)) continue;
         s->shown[s->nshown++] = k;
         add_table_column(s, model_io_control_name(&s->io, k, s->index_names));
     }
 
-    // A short name may be that of a state; then the full name is used.
+    // Use the full name of a quantity if its short name is that of a state.
     for (uint32_t k = 0; k < z->ny; k++) {
         const char* name = quantity_column(&s->pool, ns_system_observation_name(s->system, k));
         if (!name) return false;
         add_table_column(s, has_column(s, name) ? ns_system_observation_name(s->system, k) : name);
     }
 
+    // Without a table, the columns still serve the page.
     if (!s->writing) return true;
     s->writer = cli_create_table(s->output);
     if (!s->writer) return s->writing = false;
+
     ns_table_writer_put_names(s->writer, s->names, s->ncol);
     return true;
 }
@@ -408,9 +412,10 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
         }
     }
 
-    // What is not reached must not look finite.
+    // States that are not reached must not look finite.
     for (size_t k = 0; k < (size_t)g->count * (n + 1) * z->nx; k++) g->states[k] = NAN;
 
+    // Each robot has its own parameters.
     ns_rollout_args args = {.batch = g->count,
                             .steps = n,
                             .x0 = g->x,
@@ -429,11 +434,13 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
 
     // Write what was reached, also before a divergence.
     put_piece(g, step, n);
+    // Contact statistics.
     for (uint32_t i = 0; i < g->count; i++) {
         s->unsolved += g->contact[i].unsolved;
         s->residual = fmax(s->residual, g->contact[i].residual);
     }
 
+    // A divergence is reported with its time, and ends the run.
     if (status == NS_ERR_NONFINITE) return report_divergence(g, step, n, &error);
     if (status != NS_OK) return cli_fail("%s", error.message), false;
     return true;
@@ -540,22 +547,25 @@ static bool simulate_all(simulation* s) {
 // A quantity (trajectories) at these states. Without contact where that does not matter.
 static bool observe_once(const simulation* s, const char* name, bool contact, const double* x,
                          double* out) {
-    // The system of the simulation, except for the options set below.
+    // Use the system of the simulation, except for the options set below.
     ns_system_options options = ns_default_system_options();
     cli_model_apply(&s->source, &options);
     if (s->integrator >= 0) options.integrator = s->integrator;
+    // Contact costs time, and energy does not depend on it.
     if (contact || s->source.blueprint) { // networks may be attached to contacts
         cli_set_contact(&s->contact, &options);
     } else {
         options.contact = NS_CONTACT_NONE;
     }
 
+    // Observe a single quantity.
     options.observe = &name;
     options.nobserve = 1;
     options.free_params = s->free_params.items;
     options.nfree = s->free_params.count;
     options.backend = NS_BACKEND_INTERP; // it runs once
 
+    // All trajectories are one batch.
     uint32_t count = s->start.count;
     ns_system* system = cli_create_system(s->model, &options);
     ns_workspace* work =
@@ -568,6 +578,7 @@ static bool observe_once(const simulation* s, const char* name, bool contact, co
                                 .params = s->start.params,
                                 .per_robot_params = true,
                                 .observations = out};
+
         ns_rollout(system, work, &args, NULL); // the observation is there, whatever comes after it
     }
 
@@ -610,7 +621,7 @@ static void json_trajectory(ns_json* j, const simulation* s, uint32_t n, const d
 }
 
 static int print_summary(const simulation* s) {
-    // Energy at both ends of each trajectory.
+    // Energy at both ends of each trajectory: its drift is a check of the integrator.
     double* start = cli_zeros(s->start.count);
     double* end = cli_zeros(s->start.count);
     bool ok = start && end && observe_once(s, "energy/total", false, s->start.x, start) &&
@@ -623,10 +634,13 @@ static int print_summary(const simulation* s) {
         ns_json_count(j, "trajectories", s->start.count);
         ns_json_count(j, "steps", s->steps);
         ns_json_number(j, "timestep", s->io.z.timestep);
+        // Time of the rollouts alone.
         ns_json_number(j, "seconds", s->seconds);
         ns_json_number(j, "steps_per_second", steps / fmax(s->seconds, 1e-9));
+        // Steps in which the contact solver did not converge.
         ns_json_count(j, "contact_unsolved", s->unsolved);
         ns_json_number(j, "contact_residual", s->residual);
+        // Files that were written.
         if (s->output) ns_json_text(j, "output", s->output);
         if (s->html) ns_json_text(j, "page", s->html);
 
@@ -694,6 +708,8 @@ int cmd_simulate(int argc, char** argv) {
                     .every = 1,
                     .integrator = -1,
                     .contact = CLI_CONTACT_DEFAULT};
+
+    // Options, in the order of the help text.
     const cli_row rows[] = {{"--steps", CLI_COUNT, &s.steps_option, "a whole number of steps"},
                             {"--time", CLI_NUMBER, &s.time, "a time in s"},
                             {"--dt", CLI_NUMBER, &s.dt, "a time step in s"},
@@ -721,13 +737,15 @@ int cmd_simulate(int argc, char** argv) {
     int code = cli_parse("simulate", help, rows, argc, argv, &arguments);
     if (code == CLI_GO_ON) code = check_simulation_options(&s);
     if (code != CLI_GO_ON) return code;
+    // Several --control options are read one by one.
     if (s.control_options.count == 1) s.control = s.control_options.items[0];
     s.model_path = cli_model_argument("simulate", &arguments);
     if (!s.model_path) return EXIT_USAGE;
 
+    // Load the model, simulate, and write the results.
     code = run_simulation(&s);
 
-    // Everything is released here, whatever happened before.
+    // Release everything here, whatever happened before.
     motion_page_free(&s.page);
     free(s.names);
     free(s.shown);

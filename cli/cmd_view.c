@@ -236,9 +236,11 @@ static int spawn(const char* program, const char* address) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, usual;
+    // The API wants writable strings, but does not write.
     char* arguments[] = {(char*)program, (char*)address, NULL};
     pid_t child;
 
+    // Actions and attributes of the new process.
     if (posix_spawn_file_actions_init(&actions) != 0) return ENOMEM;
     int reason = posix_spawnattr_init(&attributes);
     if (reason == 0) {
@@ -250,6 +252,7 @@ static int spawn(const char* program, const char* address) {
                                                   POSIX_SPAWN_SETSIGDEF);
         posix_spawnattr_setsigmask(&attributes, &none);
         posix_spawnattr_setsigdefault(&attributes, &usual);
+        // A process group of its own.
         posix_spawnattr_setpgroup(&attributes, 0);
 
         // Standard input, output and error are /dev/null.
@@ -257,6 +260,7 @@ static int spawn(const char* program, const char* address) {
             reason = posix_spawn_file_actions_addopen(&actions, k, "/dev/null", O_RDWR, 0);
         }
         if (reason == 0) {
+            // The program is searched in PATH.
             reason = posix_spawnp(&child, program, &actions, &attributes, arguments, environ);
         }
         posix_spawnattr_destroy(&attributes);
@@ -312,6 +316,7 @@ static void wait_for_end(void) {
 // ---- the command -----------------------------------------------------------------------------
 
 int cmd_view(int argc, char** argv) {
+    // Options, in the order of the help text.
     bool no_browser = false;
     const cli_row rows[] = {{"--no-browser", CLI_FLAG, &no_browser, NULL}, {0}};
 
@@ -321,9 +326,11 @@ int cmd_view(int argc, char** argv) {
     if (code != CLI_GO_ON) return code;
     if (arguments.count != 1) return cli_usage("view", "expected one page or folder");
     view v = {.path = arguments.items[0]};
+    // A page, or the folder of a result.
     code = check_view_path(&v);
     if (code != EXIT_OK) return code;
 
+    // Signals arrive through a pipe, which the main thread waits for.
     if (!listen_for_end()) return cli_fail("cannot make a pipe: %s", strerror(errno));
 
     // Threads inherit the signal mask: signals that end the program go to the main thread only.
@@ -333,15 +340,17 @@ int cmd_view(int argc, char** argv) {
     sigaddset(&ends, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &ends, &before);
     server* s = server_start(find_answer, &v);
+    // The main thread unblocks them again.
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 
-    // Print the address first, so that scripts can read it, then wait for the end.
+    // Print the address first, so that scripts can read it, then wait.
     code = s ? EXIT_OK : EXIT_FAILED;
     if (s) {
         printf("%s\n", server_address(s));
         code = cli_finish();
     }
     if (code == EXIT_OK) {
+        // People see how to end it; scripts do not need that.
         if (isatty(STDERR_FILENO)) cli_note("Ctrl-C ends it");
         if (!no_browser) open_browser(server_address(s));
         wait_for_end();

@@ -50,21 +50,23 @@ static int read_control_formula(const controls* c, const char* command, const ch
 
 // "name = formula" at `text`.
 static int add_assignment(controls* c, const char* command, const char* text, size_t size) {
-    // Split at the first equals sign.
+    // Split at the first equals sign; formulas may contain more of them.
     char name[320] = "";
     const char* equals = memchr(text, '=', size);
     const char* start = text;
     size_t length = equals ? (size_t)(equals - text) : 0;
+    // Spaces around the name are allowed.
     trim(&start, &length);
     if (!equals || length == 0 || length >= sizeof name) {
         return cli_usage(command, "--control: '%.*s' is not NAME=FORMULA",
                          (int)(size < 60 ? size : 60), text);
     }
 
-    // Find the control; suggest the nearest name if there is none.
+    // Find the control, or suggest the nearest name.
     memcpy(name, start, length);
     ns_io_target p = ns_io_names_find(c->io->names, name);
     if (p.kind != NS_IO_CONTROL) {
+        // Only controls are candidates.
         ns_nearest near = {.wanted = name};
         for (uint32_t k = 0; k < ns_io_names_count(c->io->names); k++) {
             ns_io_target other;
@@ -78,6 +80,7 @@ static int add_assignment(controls* c, const char* command, const char* text, si
                              " '%.100s'?",
                              name, likely);
         }
+        // Without a likely candidate, show the first control as an example.
         return cli_usage(command, "--control: '%s' is not a control of this model; %s%s", name,
                          c->io->z.nc > 0 ? "for example, " : "it has none",
                          c->io->z.nc > 0 ? model_io_control_name(c->io, 0, false) : "");
@@ -90,6 +93,7 @@ static int add_assignment(controls* c, const char* command, const char* text, si
         }
     }
 
+    // Parse the formula; messages point into it.
     driven_control* d = &c->driven[c->ndriven++];
     d->index = p.index;
     return read_control_formula(c, command, equals + 1, size - (size_t)(equals + 1 - text),

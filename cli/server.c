@@ -171,20 +171,23 @@ static bool read_request_name(const char* path, char* name, size_t room) {
 static int answer(struct mg_connection* connection) {
     const struct mg_request_info* request = mg_get_request_info(connection);
     const server* s = request->user_data;
+    // Methods that a viewer needs.
     bool get = strcmp(request->request_method, "GET") == 0;
     bool head = strcmp(request->request_method, "HEAD") == 0;
     const char* path = request->local_uri_raw; // as it came, without the query
+    // The default answer tells nothing about the files.
     int status = 404;
     const char* more = "";
     char redirect[64], name[4096];
 
-    // Requests without the token, or for another host, learn nothing: they get 404.
+    // Requests without the token, or for another host, get 404 (DNS rebinding).
     bool ours = is_our_host(mg_get_header(connection, "Host"), request->server_port);
     if (path && ours && has_token(s, path)) {
         const char* rest = path + 1 + TOKEN_DIGITS;
         server_answer answer = {.file = -1};
 
         // Relative links need the slash after the token, so a request without it is redirected.
+        // Nothing can be changed through this server.
         if (!get && !head) {
             status = 405;
             more = "Allow: GET, HEAD\r\n";
