@@ -178,6 +178,7 @@ static bool measure_program(const char* name, const bench_options* options, prog
     // Compile; this time is reported separately.
     const ns_graph* graph = c->graph;
     bench_time build = bench_measure(options, body_build, c);
+    // A graph that does not compile is a bug of the case.
     if (c->status != NS_OK) {
         fprintf(stderr, "neuralsim bench: %s: %s\n", name, c->error.message);
         return false;
@@ -185,18 +186,21 @@ static bool measure_program(const char* name, const bench_options* options, prog
     ns_program_info info = ns_program_get_info(c->program);
     if (info.backend != c->options.backend) return true; // not on this machine: no row
 
-    // Inputs are random but the same in every run.
+    // Inputs are random, but the same in every run.
     ns_rng rng = ns_rng_seed(7);
     uint32_t narray = ns_graph_array_count(graph), nsink = ns_graph_sink_count(graph);
     size_t nin = (size_t)info.input_count * info.lanes;
     double* in = malloc((nin + 1) * sizeof *in);
     double* out = malloc(((size_t)info.output_count + 1) * info.lanes * sizeof *out);
     void* work = malloc(ns_program_work_size(c->program));
+    // Weights are random, too; gradients start at zero.
     double** arrays = make_arrays(narray, graph, ns_graph_array_size, &rng);
     double** sinks = make_arrays(nsink, graph, ns_graph_sink_size, NULL);
     bool ok = in && out && work && arrays && sinks;
 
+    // Run, and print one row.
     if (ok) {
+        // Away from zero, so that no function overflows.
         for (size_t i = 0; i < nin; i++) in[i] = ns_rng_uniform(&rng, 0.5, 1.5);
 
         c->run = (ns_run){in, out, (const double* const*)arrays, sinks, work};

@@ -44,6 +44,7 @@ int cmd_bench(int argc, char** argv) {
     bench_options options = {0};
     bool list = false;
     int backend = NS_BACKEND_AUTO;
+    // Options, in the order of the help text.
     const cli_row rows[] = {{"--list", CLI_FLAG, &list, NULL},
                             {"--json", CLI_FLAG, &options.json, NULL},
                             {"--quick", CLI_FLAG, &options.quick, NULL},
@@ -51,10 +52,11 @@ int cmd_bench(int argc, char** argv) {
                             {"--backend", CLI_CHOICE, &backend, &ns_backends},
                             {0}};
 
-    // Options; a name on the command line selects all cases that start with it.
+    // A name on the command line selects all cases that start with it.
     cli_list wanted = {.count = 0};
     int code = cli_parse("bench", help, rows, argc, argv, &wanted);
     if (code != CLI_GO_ON) return code;
+    // A single back end can be measured.
     if (backend != NS_BACKEND_AUTO) options.backend = ns_backend_name((ns_backend)backend);
     if (list) return list_cases();
 
@@ -77,12 +79,14 @@ int cmd_bench(int argc, char** argv) {
         options.peers = false;
     }
 
+    // Measure case by case; rows appear as they are ready.
     bench_print_header(&options);
     bool ok = true;
     for (int k = 0; k < bench_case_count && ok; k++) {
         if (selected(bench_cases[k].name, &wanted))
             ok = bench_cases[k].run(&bench_cases[k], &options);
     }
+
     bench_peers_close();
     return ok ? cli_finish() : EXIT_FAILED;
 }

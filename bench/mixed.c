@@ -46,6 +46,7 @@ static item next(generator* g) {
     while (b.expr.id == a.expr.id) b = peek(g); // x - x would fold
     double x = a.at_one, y = b.at_one;
     ns_expr c;
+    // Drawn once, so that the sequence depends on the seed only.
     uint32_t kind = ns_rng_below(&g->rng, 1000);
 
     // Values are kept in a range where no function overflows or underflows.

@@ -84,7 +84,7 @@ static walk* walk_start(const bench_case* self) {
     w->period = laikago ? 10 : 5;
     w->command = (quad_command){{0.4, 0.1}, 0.3};
 
-    // Create the environment and measure how long that takes.
+    // Create the environment, and measure how long that takes.
     ns_status status = walk_load(w);
     double before = nsi_clock_thread_cpu();
     if (status == NS_OK) {
@@ -92,6 +92,7 @@ static walk* walk_start(const bench_case* self) {
     }
     w->created = nsi_clock_thread_cpu() - before;
 
+    // One robot, step by step.
     ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
     if (status == NS_OK) {
         status = ns_workspace_create(w->place->system, &size, &w->work, &w->error);
@@ -104,21 +105,25 @@ static walk* walk_start(const bench_case* self) {
         options.gait.duty_factor = 0.99;
         options.gait.stance_duration = 100.0;
     }
+    // A policy network replaces the force optimisation.
     if (status == NS_OK && strstr(self->name, "network")) {
         status = walk_train(w);
         options.policy = quad_policy_decide;
         options.policy_context = w->policy;
     }
 
+    // Create the controller.
     if (status == NS_OK) {
         status = quad_controller_create(&w->robot, &options, NULL, &w->controller, &w->error);
     }
+    // The sizes are compiled into the benchmark.
     if (status != NS_OK || w->place->nx != NX || w->place->nc != NC) {
         fprintf(stderr, "neuralsim bench: %s: %s\n", self->name, w->error.message);
         walk_finish(w);
         return NULL;
     }
 
+    // Start standing.
     quad_start(&w->place->map, &w->robot, w->x);
     return w;
 }
@@ -134,12 +139,12 @@ static void body_walk(void* context) {
     double torques[QUAD_JOINTS], controls[NC] = {0}, states[2 * NX];
     ns_status status = NS_OK;
 
-    // The controller runs at its own period; states after the warm-up are kept for later
-    // measurements.
+    // The controller runs at its own period; states after the warm-up are kept for measurements.
     if (w->time % w->period == 0) {
         quad_controller_report report;
         status = quad_controller_update(w->controller, 1e-3 * w->time, &s, &w->command, &report,
                                         &w->error);
+        // A fall makes all further times meaningless.
         if (report.fallen) w->failed = true;
         if (w->time >= WARM_UP && w->count < RECORDED) {
             w->times[w->count] = 1e-3 * w->time;
@@ -151,6 +156,7 @@ static void body_walk(void* context) {
     quad_controller_torques(w->controller, s.q, s.qd, torques);
     quad_write(&w->place->map, torques, controls);
 
+    // Simulate one step, and observe the depths of the feet.
     ns_rollout_args args = {.batch = 1,
                             .steps = 1,
                             .x0 = w->x,
@@ -160,6 +166,7 @@ static void body_walk(void* context) {
 
     if (status == NS_OK) status = ns_rollout(w->place->system, w->work, &args, &w->error);
     if (status != NS_OK) w->failed = true;
+    // The last state is the next initial one.
     memcpy(w->x, states + NX, sizeof w->x);
     w->time++;
 }

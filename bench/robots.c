@@ -53,9 +53,11 @@ static void put_quadruped(nsi_text_builder* t, bool ground) {
                                 " springref=\"%g\"/>"
                               : "<joint type=\"hinge\" axis=\"%s\" springref=\"%g\"/>";
     const double thigh_angle = 0.5285; // feet 0.4 m below the trunk
+    // Trunk.
     put_body(t, "trunk", "0 0 0.4", "<freejoint/>", 8.0, "0.01 0.002 -0.005",
              (double[]){0.07, 0.16, 0.2, 0.001, 0.002, -0.0005});
 
+    // Four legs, mirrored at the side.
     for (int k = 0; k < 4; k++) {
         double x = k < 2 ? 0.2 : -0.2, side = k % 2 ? 1.0 : -1.0;
         char name[16], joint[128], position[64], com[64];
@@ -124,10 +126,12 @@ static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
     // The name of a case holds the robot and its variant.
     bool far = strstr(name, "_far") != NULL, ground = far || strstr(name, "_ground"),
          legs = strncmp(name, "quadruped", 9) == 0;
+    // Legged robots take longer steps.
     nsi_text_add(&t,
                  "<mujoco model=\"%s\"><compiler angle=\"radian\"/><option timestep=\"%s\"/>"
                  "<worldbody>\n",
                  name, legs ? "0.002" : "0.001");
+    // Far from the ground, contact is computed but never acts.
     if (ground) {
         nsi_text_add(&t, "<geom name=\"ground\" type=\"plane\" size=\"20 20 1\" friction=\"%s\"/>",
                      legs ? "0.8" : "1");
@@ -215,6 +219,7 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
     uint32_t steps = task->steps;
     ns_system_sizes z = ns_system_get_sizes(system);
     ns_model_sizes m = ns_model_get_sizes(model);
+    // The same states in every run.
     ns_rng rng = ns_rng_seed(11);
 
     // Buffers for states and gradients.
@@ -224,6 +229,7 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
     double* dparams = calloc((size_t)z.np + 1, sizeof *dparams);
     double* dweights = calloc((size_t)z.nw + 1, sizeof *dweights);
 
+    // Arguments of the rollout and of its adjoint.
     c->system = system;
     c->args = (ns_rollout_args){.batch = batch, .steps = steps, .x0 = x0};
     c->adjoint = (ns_rollout_adjoint){
@@ -254,6 +260,7 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
             seeds[((size_t)b * (steps + 1) + steps) * z.nx + i] = 1.0;
     }
 
+    // Robots on the ground settle first, so that contact is steady.
     return task->settling == 0 || settle(system, batch, task->settling, x0, &c->error) == NS_OK;
 }
 
@@ -291,20 +298,24 @@ static bool mean_quantity(const char* quantity, const ns_model* model,
     if (status == NS_ERR_ARGUMENT) return true; // there is no such quantity
     if (status != NS_OK) return false;
 
-    // One rollout with the steps of the task.
+    // Run the steps of the task once.
     uint32_t ny = ns_system_get_sizes(system).ny;
     double* values = malloc((size_t)task->steps * ny * sizeof *values);
     rollout_context c = {0};
     bool ok = values && rollout_prepare(&c, system, model, 1, task);
     if (ok) {
+        // Only the first observation is needed.
         c.args.observations = values;
         body_step(&c);
         ok = c.status == NS_OK;
+
+        // Average over the steps.
         double sum = 0.0;
         for (uint32_t n = 0; ok && n < task->steps; n++) sum += values[(size_t)n * ny];
         if (ok) *mean = sum / task->steps;
     }
 
+    // Release everything, whatever happened before.
     if (!ok) *error = c.error;
     rollout_finish(&c);
     free(values);
@@ -328,6 +339,7 @@ static bool count_contact(const ns_model* model, const ns_system_options* system
 // Rows for one robot and for a batch in four lanes.
 static bool measure_rollouts(const char* name, const bench_options* options, const ns_model* model,
                              const ns_system_options* system_options, const bench_task* task) {
+    // Fastest first.
     static const ns_backend backends[] = {NS_BACKEND_NATIVE, NS_BACKEND_INTERP};
 
     // Count contacts in a separate run, so that counting costs no time in the measured one.
@@ -336,11 +348,12 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
     bool ok = count_contact(model, system_options, task, &contact, &counting);
     if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", name, counting.message);
 
+    // One block of rows per back end.
     for (int k = 0; k < 2 && ok; k++) {
         const char* backend = ns_backend_name(backends[k]);
         if (options->backend && strcmp(options->backend, backend) != 0) continue;
 
-        // Create the system; its time is a column of its own.
+        // Create the system; this time is a column of its own.
         ns_system_options with = *system_options;
         with.backend = backends[k];
         ns_system* system = NULL;
@@ -362,6 +375,7 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
                 bench_time time =
                     bench_measure(options, task->gradient ? body_gradient : body_step, &c);
                 ok = c.status == NS_OK;
+                // Time per robot and step, or per rollout.
                 double runs = (double)batch * (task->per_rollout ? 1 : task->steps);
                 bench_print(options, &(bench_row){.name = name,
                                                   .backend = backend,
@@ -375,6 +389,7 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
                                                   .contact = &contact});
             }
 
+            // Errors end the benchmark after this row.
             if (!ok) fprintf(stderr, "neuralsim bench: %s: %s\n", name, c.error.message);
             rollout_finish(&c);
         }
@@ -405,7 +420,7 @@ static ns_system_options with_free(const char* const* names, uint32_t count) {
 // The same steps in other simulators: from the same text and the same state.
 static bool measure_peers(const bench_case* self, const bench_options* options,
                           const bench_task* task) {
-    // MuJoCo's reader refuses the chain of 100 links: nested too deep.
+    // MuJoCo's reader refuses the chain of 100 links, which is nested too deep.
     if (!options->peers || strncmp(self->name, "chain100", 8) == 0) return true;
 
     // Our own rollout provides the initial state.
@@ -416,6 +431,7 @@ static bool measure_peers(const bench_case* self, const bench_options* options,
     rollout_context c = {0};
     bool ok = model && robot_text(self->name, &text, &error) == NS_OK &&
               ns_system_create(model, NULL, &system, &error) == NS_OK;
+    // Settling included.
     if (ok && !rollout_prepare(&c, system, model, 1, task)) {
         error = c.error;
         ok = false;
@@ -424,6 +440,7 @@ static bool measure_peers(const bench_case* self, const bench_options* options,
     // Hand model and state to the other simulators.
     if (ok) {
         ns_model_sizes n = ns_model_get_sizes(model);
+        // They print their own rows.
         ok = bench_peers_step(options, &(bench_peer_task){.name = self->name,
                                                           .text = text.data,
                                                           .size = text.size,
@@ -492,15 +509,20 @@ bool bench_pendulum_gradient(const bench_case* self, const bench_options* option
 // coordinates and velocities to joint forces, or one of 1,637 (3-72-17-6) that each link has in its
 // own frame and shares with the other: drag that only takes energy out.
 static ns_blueprint* swimmer_network(const bench_case* self) {
+    // Whole-body network: all coordinates in, joint torques out.
     static const char* const joint_inputs[] = {"q/*", "qd/*"};
     static const char* const joint_outputs[] = {"joint/*/tau"};
+    // Link network: velocity of a link in its own frame in, force on the link out.
     static const char* const link_inputs[] = {"{}/velocity/com/x", "{}/velocity/com/y",
                                               "{}/velocity/angular/z"};
     static const char* const link_outputs[] = {"{}/force/x", "{}/force/y", "{}/torque/z"};
     static const uint32_t joint_hidden[] = {35, 33}, link_hidden[] = {72, 17};
+    // Small initial outputs keep the motion close to that without a network.
     static const double scale = 1e-4;
     bool links = strncmp(self->name, "swimmer2_links", 14) == 0;
     ns_network_def def = ns_default_network_def();
+
+    // Describe the network.
     def.name = "medium";
     def.inputs = links ? link_inputs : joint_inputs;
     def.ninput = links ? 3 : 2;
@@ -510,9 +532,11 @@ static ns_blueprint* swimmer_network(const bench_case* self) {
     def.nhidden = 2;
     def.output_scale = &scale;
     def.noutput_scale = 1;
+    // One network for all links, dissipative by construction.
     if (links) def.each = "link/*";
     if (links) def.structure = NS_STRUCTURE_DISSIPATIVE | NS_STRUCTURE_EVEN;
 
+    // A blueprint with this network alone.
     ns_blueprint* blueprint = NULL;
     ns_error error;
     if (ns_blueprint_create(NULL, &blueprint, &error) == NS_OK &&
@@ -562,6 +586,7 @@ static void body_jacobian(void* context) {
 static bool measure_jacobian(const bench_case* self, const bench_options* options,
                              const ns_model* model, const ns_system_options* system_options,
                              const bench_task* task, bool initial) {
+    // Everything is released at the end, so it starts empty.
     ns_system* system = NULL;
     ns_error error = {0};
     rollout_context r = {0};
@@ -583,6 +608,7 @@ static bool measure_jacobian(const bench_case* self, const bench_options* option
     if (ok) {
         c.args = (nsi_sensitivity_args){.steps = task->steps, .x0 = r.args.x0};
         bench_time time = bench_measure(options, body_jacobian, &c);
+        // A diverging rollout has no Jacobian.
         ok = c.ok;
         if (!ok) snprintf(error.message, sizeof error.message, "the rollout is not finite");
         bench_print(options, &(bench_row){.name = self->name,
