@@ -236,7 +236,7 @@ static ns_status evaluate_chunk(ns_motion_observer* m, evaluation* e, uint32_t* 
     size_t nx = m->z.nx, nc = m->z.nc, ny = m->z.ny;
     uint32_t from[CHUNK], count = 0;
 
-    // Gather the states of the next rows; rows after a divergence are skipped.
+    // Gather the states of the next rows; rows without finite numbers are skipped.
     for (; *row < e->nrow && count < CHUNK; ++*row) {
         if (!is_reached(m, rows, *row)) continue;
         memcpy(e->x0 + count * nx, rows->states + *row * nx, nx * sizeof(double));

@@ -69,7 +69,7 @@ static void text_add_words(paragraph* p, const char* text) {
                 text_pad(p->b, p->first);
                 p->column = p->first;
             }
-            // Control characters are escaped.
+            // Invalid bytes are printed as question marks.
             text_add_character(p->b, word, size, code);
             p->column += nsi_format_columns(code);
         }
