@@ -219,7 +219,7 @@ static bool check_quantity_list(const char* const* list, uint32_t count, const n
 
     // Each entry is a quantity; inputs may also be past values.
     for (uint32_t i = 0; i < count; i++) {
-        // Patterns need `each`.
+        // A placeholder {} needs `each`.
         if (!nsi_check_text(list[i], def->each != NULL, field, i, fault)) return false;
 
         // Prefixes prev: and lag<k>: select past values.
