@@ -56,7 +56,7 @@ static ns_status check_controller(const quad_robot* robot, const quad_controller
                                   ns_error* error) {
     const double tiny = 1e-9, huge = 1e9;
 
-    // Every number that has a range.
+    // Ranges of scalar options and of the robot.
     const range ranges[] = {
         {"gait.stance_duration", o->gait.stance_duration, 1e-3, 100.0},
         {"gait.duty_factor", o->gait.duty_factor, 0.01, 0.99},
@@ -81,14 +81,16 @@ static ns_status check_controller(const quad_robot* robot, const quad_controller
         {"toe_radius", robot->toe_radius, 0.0, huge},
     };
     for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
+        // A negated comparison also rejects NaN.
         const range* r = &ranges[k];
         if (!(r->value >= r->least && r->value <= r->most)) {
+            // Name the offending field.
             return quad_fail(error, NS_ERR_ARGUMENT, "%s is %g; it must be from %g to %g", r->name,
                              r->value, r->least, r->most);
         }
     }
 
-    // Weights of the cost.
+    // Weights of the cost are not negative: the QP must stay convex.
     for (int k = 0; k < 12; k++) {
         if (!(o->mpc.state_weights[k] >= 0.0 && o->mpc.state_weights[k] <= huge)) {
             return quad_fail(error, NS_ERR_ARGUMENT,
@@ -97,7 +99,7 @@ static ns_status check_controller(const quad_robot* robot, const quad_controller
         }
     }
 
-    // Limits and gains of the joints.
+    // Torque limits and gains of the joints.
     for (int k = 0; k < QUAD_LEG_JOINTS; k++) {
         if (!(robot->torque[k] >= 0.0 && robot->kp[k] >= 0.0 && robot->kd[k] >= 0.0)) {
             return quad_fail(
@@ -161,7 +163,7 @@ static void multiply_transposed(const double A[9], const double v[3], double out
 
 static ns_status check_state(const quad_state* s, const quad_command* command, double time,
                              ns_error* error) {
-    // All that a sensor or an operator sends.
+    // Everything that a sensor or an operator sends.
     const struct {
         const char* name;
         const double* numbers;
@@ -179,6 +181,7 @@ static ns_status check_state(const quad_state* s, const quad_command* command, d
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
         for (int k = 0; k < parts[p].count; k++) {
             if (isfinite(parts[p].numbers[k])) continue;
+            // The caller keeps the damping of the joints.
             return quad_fail(error, NS_ERR_NONFINITE,
                              "%s[%d] is not finite; the joints are only damped", parts[p].name, k);
         }
@@ -187,6 +190,7 @@ static ns_status check_state(const quad_state* s, const quad_command* command, d
     // The quaternion must be an orientation.
     double quaternion[4];
     memcpy(quaternion, s->quaternion, sizeof quaternion);
+    // Scaled quaternions are accepted.
     if (!quad_normalize(quaternion)) {
         return quad_fail(
             error, NS_ERR_ARGUMENT,
@@ -220,6 +224,7 @@ static void look(quad_controller* c, double time, const quad_state* state, situa
     multiply(s->level, state->angular_velocity, s->level_angular);
 
     // Which legs stand, and where all toes are.
+    // Sensed contacts let legs touch down early.
     quad_gait_at(&c->options.gait, time, state->contact_known ? state->contact : NULL, s->gait);
     double sum = 0.0;
     int count = 0;
@@ -383,6 +388,7 @@ ns_status quad_controller_update(quad_controller* c, double time, const quad_sta
     *report = (quad_controller_report){.source = QUAD_STANCE_NONE};
     c->damped = true;
     ns_status status = check_state(state, command, time, error);
+
     if (status != NS_OK) return status;
 
     // What is measured now.
@@ -408,11 +414,13 @@ ns_status quad_controller_update(quad_controller* c, double time, const quad_sta
         return NS_OK;
     }
 
-    // Decide: swing feet, then forces of stance feet.
+    // Place the swing feet.
     c->damped = false;
     for (int k = 0; k < QUAD_LEGS; k++) {
         if (!c->stands[k]) swing_leg(c, k, command, &s, report);
     }
+
+    // Then optimise the forces of the stance feet.
     stance_legs(c, state, command, &s, report);
     return NS_OK;
 }

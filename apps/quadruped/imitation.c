@@ -215,36 +215,43 @@ ns_status quad_imitate(quad_policy* policy, const quad_demonstrations* lessons,
                        const quad_imitate_options* options, quad_imitate_report* report,
                        ns_error* error) {
     quad_imitate_options chosen = options ? *options : quad_default_imitate_options();
+    // Demonstrations at the end are held out, so that both parts are consecutive.
     trainer t = {.policy = policy, .lessons = lessons, .options = &chosen};
     t.ntrain = (uint32_t)((1.0 - chosen.held) * lessons->count);
     t.rng = ns_rng_seed(chosen.seed);
+    // Programs run in lanes, so batches must fill them.
     if (t.ntrain == 0 || chosen.batch == 0 || chosen.batch % LANES != 0) {
         return quad_fail(error, NS_ERR_ARGUMENT,
                          "imitation needs lessons, and batches of a multiple of %d", LANES);
     }
 
-    // Train by Adam on random batches; the last part of the demonstrations is held out.
+    // Train by Adam on random batches.
     ns_status status = build_trainer(&t, error);
     if (status == NS_OK) {
+        // Features are scaled by their spread in the training part.
         set_scales(policy, lessons, t.ntrain);
         ns_solver_problem problem = {.n = policy->nweight, .cost = imitation_cost, .context = &t};
         ns_solver_options adam = {.learning_rate = chosen.rate,
                                   .max_iterations = chosen.iterations};
         ns_solver_result result;
         status = ns_minimise("adam", &problem, &adam, policy->weights, &result, error);
+        // A bad start is an error, not a bad policy.
         if (status == NS_OK && result.finish == NS_FINISH_FAILED) {
             status = quad_fail(error, NS_ERR_NONFINITE,
                                "imitation cannot begin: lessons or weights are not finite");
         }
     }
 
-    // How far off it is.
+    // Errors on both parts, and the spread of the torques to compare them with.
     if (status == NS_OK && report) {
         *report = (quad_imitate_report){.train = measure(&t, 0, t.ntrain),
                                         .held = measure(&t, t.ntrain, lessons->count),
                                         .spread = torque_spread(lessons)};
     }
+
+    // Convert the weights for inference.
     if (status == NS_OK) quad_policy_ready(policy);
+
     ns_program_free(t.value);
     ns_program_free(t.gradient);
     quad_free(&policy->allocator, t.work);

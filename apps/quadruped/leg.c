@@ -82,30 +82,40 @@ static double unwind(double angle, const double limits[2]) {
 }
 
 bool quad_leg_angles(const quad_leg_def* leg, const double toe[3], double q[3], double* missed) {
+    // The toe relative to the hip.
     double x = toe[0] - leg->hip[0], y = toe[1] - leg->hip[1], z = toe[2] - leg->hip[2];
 
-    // Abduction: (y, z) is (d, -drop) turned about x.
+    // Abduction: (y, z) is (d, -drop) rotated about x.
     const double d = leg->upper[1] + leg->lower[1] + leg->toe[1];
+    // A target too close to the axis is projected.
     double drop = sqrt(fmax(y * y + z * z - d * d, 0.0));
     double angle = atan2(z, y) - atan2(-drop, d);
     q[0] = leg->abduction_sign * angle;
 
-    // Thigh and shank in the plane.
+    // Thigh and shank form a planar two-link arm.
     double thigh = hypot(leg->lower[0], leg->lower[2]), shank = hypot(leg->toe[0], leg->toe[2]);
     double thigh_angle = plane_angle(leg->lower[0], leg->lower[2]);
     double shank_angle = plane_angle(leg->toe[0], leg->toe[2]);
+    // The target in that plane.
     x -= leg->upper[0];
     z = -drop - leg->upper[2];
+
     double cosine = (x * x + z * z - thigh * thigh - shank * shank) / (2.0 * thigh * shank);
-    // The knee first: with what is left of its bend the thigh still points the foot at the target.
+    // Knee first, by the law of cosines: if it is clamped, the thigh still points at the target.
     q[2] = thigh_angle - shank_angle - acos(leg_clamp(cosine, -1.0, 1.0));
     q[2] = leg_clamp(unwind(q[2], leg->limits[2]), leg->limits[2][0], leg->limits[2][1]);
+
+    // Thigh: direction to the target minus the angle that the bent knee adds.
     double bend = q[2] - thigh_angle + shank_angle;
     q[1] = plane_angle(x, z) - atan2(shank * sin(bend), thigh + shank * cos(bend)) - thigh_angle;
+
+    // Clamp the other joints to their limits.
     double reached[3], distance = 0.0;
     for (int k = 0; k < 2; k++) {
         q[k] = leg_clamp(unwind(q[k], leg->limits[k]), leg->limits[k][0], leg->limits[k][1]);
     }
+
+    // Report by how much the toe misses the target.
     quad_leg_toe(leg, q, reached);
     for (int i = 0; i < 3; i++) distance = hypot(distance, reached[i] - toe[i]);
     *missed = distance;

@@ -185,18 +185,19 @@ static void put_hessian(quad_mpc* mpc, const linear* model) {
 static void put_gradient(quad_mpc* mpc, const linear* model, const quad_mpc_input* in) {
     const uint32_t wide = 3 * model->nfoot;
     const double dt = mpc->options.timestep, *weights = mpc->options.state_weights;
+    // Position and velocity parts of the adjoint, by step and state.
     double rates[3], pull_p[N][6] = {{0}}, pull_v[N][6] = {{0}};
 
-    // Rates of the angles.
+    // Rates of roll, pitch and yaw from the angular velocity.
     for (int i = 0; i < 3; i++) {
         rates[i] = 0.0;
         for (int k = 0; k < 3; k++) rates[i] += model->T[3 * i + k] * in->angular_velocity[k];
     }
 
-    // How far the robot is off at each step of the horizon when no force acts, and what each force
-    // of an earlier step can do about it.
+    // Free response: the error at each step of the horizon if no force acts.
     for (int i = 1; i <= N; i++) {
         double t = i * dt, fall = mpc->options.gravity * t;
+        // Yaw and horizontal position are relative: only their errors count.
         const double position[6] = {in->rpy[0] + t * rates[0],
                                     in->rpy[1] + t * rates[1],
                                     t * (rates[2] - in->wanted_yaw_rate),
@@ -204,14 +205,18 @@ static void put_gradient(quad_mpc* mpc, const linear* model, const quad_mpc_inpu
                                     t * (in->velocity[1] - in->wanted_velocity[1]),
                                     in->height + t * in->velocity[2] - 0.5 * t * fall -
                                         in->wanted_height};
+        // Velocity errors.
         const double velocity[6] = {in->angular_velocity[0],
                                     in->angular_velocity[1],
                                     in->angular_velocity[2] - in->wanted_yaw_rate,
                                     in->velocity[0] - in->wanted_velocity[0],
                                     in->velocity[1] - in->wanted_velocity[1],
                                     in->velocity[2] - fall};
+
+        // A force at step j affects all later states.
         for (int j = 0; j < i; j++) {
             for (int s = 0; s < 6; s++) {
+                // Positions by a parabola, velocities linearly.
                 pull_p[j][s] += 2.0 * dt * dt * (i - j - 0.5) * weights[s] * position[s];
                 pull_v[j][s] += 2.0 * dt * weights[6 + s] * velocity[s];
             }
@@ -223,6 +228,7 @@ static void put_gradient(quad_mpc* mpc, const linear* model, const quad_mpc_inpu
         for (uint32_t l = 0; l < wide; l++) {
             double sum = 0.0;
             for (int s = 0; s < 6; s++) {
+                // Gp and Gv map forces to accelerations.
                 sum += model->Gp[s][l] * pull_p[j][s] + model->Gv[s][l] * pull_v[j][s];
             }
             mpc->g[j * wide + l] = sum;

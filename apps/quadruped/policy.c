@@ -17,6 +17,7 @@ enum { FEATURES = QUAD_FEATURES, JOINTS = QUAD_JOINTS };
 
 static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_allocator* allocator,
                         quad_policy** out, ns_error* error) {
+    // Inference has fixed buffers: check the sizes.
     *out = NULL;
     bool fits = nhidden >= 1 && nhidden < QUAD_MLP_F32_LAYERS;
     for (uint32_t k = 0; fits && k < nhidden; k++) {
@@ -33,6 +34,7 @@ static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_alloc
     if (!p) return quad_fail_nomem(error);
     p->allocator = allocator ? *allocator : ns_default_allocator();
     p->nlayer = nhidden + 1;
+    // From features to torques of all joints.
     p->sizes[0] = FEATURES;
     memcpy(p->sizes + 1, hidden, nhidden * sizeof *hidden);
     p->sizes[p->nlayer] = JOINTS;
@@ -40,9 +42,10 @@ static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_alloc
         p->nweight += ns_dense_size(p->sizes[k], p->sizes[k + 1]);
     }
 
-    // Scales of 1 until training sets them.
+    // Scales are 1 until training sets them.
     for (int k = 0; k < FEATURES; k++) p->scale[k] = 1.0;
     for (int k = 0; k < JOINTS; k++) p->torque[k] = 1.0;
+    // Double precision for training, single precision for inference.
     p->weights = quad_alloc_zeroed(allocator, p->nweight * sizeof *p->weights);
     p->single = quad_alloc_zeroed(allocator, p->nweight * sizeof *p->single);
 
@@ -51,6 +54,7 @@ static ns_status create(const uint32_t* hidden, uint32_t nhidden, const ns_alloc
 #ifdef QUAD_HAVE_AVX2_KERNELS
     if (quad_cpu_has_avx2_fma()) p->kernel = quad_mlp_f32_avx2;
 #endif
+
     if (!p->weights || !p->single) {
         quad_policy_free(p);
         return quad_fail_nomem(error);
@@ -173,21 +177,25 @@ ns_status quad_policy_save(const quad_policy* p, const char* path, ns_error* err
 
 static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_allocator* allocator,
                               quad_policy** out, ns_error* error) {
+    // Shapes are derived from the tensors.
     uint32_t hidden[QUAD_MLP_F32_LAYERS] = {0}, nin = FEATURES;
     const ns_tensor* layers[QUAD_MLP_F32_LAYERS];
     bool fits = t->count >= 2 && t->count <= QUAD_MLP_F32_LAYERS;
 
-    // Layers by name, each as wide as the next one expects.
+    // Find the layers by name; each must match the width of the one before.
     for (uint32_t k = 0; fits && k < t->count; k++) {
         char name[24];
         snprintf(name, sizeof name, "policy/w%u", k);
         layers[k] = NULL;
+        // Tensors may be in any order.
         for (uint32_t i = 0; i < t->count; i++) {
             if (strcmp(t->data[i].name, name) == 0) layers[k] = &t->data[i];
         }
+        // The last row holds the biases.
         fits = layers[k] && layers[k]->rows == nin + 1;
         if (fits) hidden[k] = nin = layers[k]->columns;
     }
+    // The last layer has one output per joint.
     if (!fits || nin != JOINTS) {
         return quad_fail(
             error, NS_ERR_ARGUMENT,
@@ -196,7 +204,7 @@ static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_al
             path, FEATURES, JOINTS);
     }
 
-    // Copy them, in the order of the layers.
+    // Copy the weights, in the order of the layers.
     ns_status status = create(hidden, t->count - 1, allocator, out, error);
     if (status != NS_OK) return status;
     double* w = (*out)->weights;
@@ -205,6 +213,8 @@ static ns_status take_tensors(const ns_tensors* t, const char* path, const ns_al
         memcpy(w, layers[k]->data, count * sizeof *w);
         w += count;
     }
+
+    // Convert the weights for inference.
     quad_policy_ready(*out);
     return NS_OK;
 }
@@ -243,15 +253,17 @@ static ns_status write_c(const quad_policy* p, const char* function, const char*
                          const char* network, const double* folded, ns_text* out, ns_error* error) {
     char* text = NULL;
     size_t size = 0;
+    // The text grows in memory.
     FILE* file = open_memstream(&text, &size);
     if (!file) return quad_fail_nomem(error);
 
-    // The network's function and its weights, with all their digits.
-    // A function that has just features and torques.
+    // The network's function and its weights, in full precision.
     fprintf(file, "%s\nstatic const double %s_weights[%u] = {", network, function, p->nweight);
     for (uint32_t k = 0; k < p->nweight; k++) {
         fprintf(file, "%s%.17g,", k % 4 == 0 ? "\n    " : " ", folded[k]);
     }
+
+    // An entry point that takes features and torques only.
     fprintf(file,
             "\n};\n\n// Torques of the joints of stance legs (N m) from what the controller "
             "sees.\nvoid %s(const double features[%d], double torques[%d]);\n"
@@ -260,15 +272,17 @@ static ns_status write_c(const quad_policy* p, const char* function, const char*
             "    double work[%s_work + 1];\n"
             "    %s(features, torques, arrays, 0, work);\n}\n",
             function, FEATURES, JOINTS, function, FEATURES, JOINTS, function, inner, inner);
+    // Out of memory shows up here.
     bool written = !ferror(file);
     if (fclose(file) != 0) written = false;
 
-    // The text's memory comes from the policy's allocator.
+    // Copy the text into the policy's allocator, as callers expect.
     char* copy = written ? quad_alloc(&p->allocator, size + 1) : NULL;
     if (copy) {
         memcpy(copy, text, size + 1);
         *out = (ns_text){.data = copy, .size = size, .allocator = p->allocator};
     }
+
     free(text);
     return copy ? NS_OK : quad_fail_nomem(error);
 }

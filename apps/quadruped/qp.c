@@ -64,6 +64,7 @@ struct quad_qp {
 ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, quad_qp** out,
                          ns_error* error) {
     *out = NULL;
+    // An empty problem still has buffers.
     if (n == 0) n = 1;
     quad_qp* qp = quad_alloc_zeroed(allocator, sizeof *qp);
     if (!qp) return quad_fail_nomem(error);
@@ -77,16 +78,19 @@ ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, 
     qp->v = quad_alloc(&qp->allocator, 2 * (size_t)n * sizeof *qp->v);
     qp->rows = quad_alloc(&qp->allocator, n * sizeof *qp->rows);
     qp->side = quad_alloc(&qp->allocator, m);
+    // All or none.
     if (!qp->inverse || !qp->v || !qp->rows || !qp->side) {
         quad_qp_free(qp);
         return quad_fail_nomem(error);
     }
 
-    // Carve matrices and vectors out of it.
+    // Partition it into matrices and vectors.
     double* at = qp->inverse + square;
+    // Columns of H^-1 A' for the rows of the working set.
     for (uint32_t k = 0; k < n; k++, at += n) qp->v[k] = at;
     qp->states = (const double**)(qp->v + n);
     qp->factor = at, at += square;
+    // Vectors of length n.
     double** const vectors[] = {&qp->g, &qp->x0, &qp->x,    &qp->c, &qp->r,      &qp->d,
                                 &qp->y, &qp->s,  &qp->next, &qp->l, &qp->pivots, &qp->values};
     for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++, at += n) *vectors[k] = at;
@@ -102,6 +106,7 @@ ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, 
         qp->add_rows = quad_add_rows_avx2;
     }
 #endif
+
     *out = qp;
     return NS_OK;
 }
@@ -226,25 +231,29 @@ static void remove_row(quad_qp* qp, uint32_t k) {
     const size_t stride = qp->n;
     const uint32_t last = --qp->count;
     double *l = qp->l, weight = qp->pivots[k], *freed = qp->v[k];
+    // The row is free again.
     qp->side[qp->rows[k]] = 0;
 
-    // Close the gap in the working set and in the factor; the column of the removed row is left
-    // over.
+    // Close the gap in working set and factor; the column of the removed row remains.
     for (uint32_t i = k; i < last; i++) {
         double* to = qp->factor + i * stride;
         const double* from = to + stride;
+        // Entries of that column.
         l[i] = from[k];
         memcpy(to, from, k * sizeof *to);
         memcpy(to + k, from + k + 1, (i - k) * sizeof *to);
+        // Multipliers and pivots move along.
         qp->rows[i] = qp->rows[i + 1];
         qp->y[i] = qp->y[i + 1];
         qp->pivots[i] = qp->pivots[i + 1];
         qp->v[i] = qp->v[i + 1];
     }
 
-    // The rows behind it get a rank-one update by that column.
+    // Rank-one update of the rows behind it.
+    // Its memory is reused for the next row.
     qp->v[last] = freed;
     for (uint32_t j = k; j < last; j++) {
+        // Pivots only grow, so the factor stays positive definite.
         double p = l[j], old = qp->pivots[j], d = old + weight * p * p, b = weight * p / d;
         weight *= old / d;
         qp->pivots[j] = d;
@@ -326,12 +335,12 @@ static void combine_rows(quad_qp* qp, const quad_qp_problem* p, uint32_t row, in
 static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int sign) {
     const uint32_t n = p->n;
 
-    // The row as a combination of the working set, as far as it is one.
+    // Express the row as a combination of the working set, as far as possible.
     for (uint32_t k = 0; k < qp->count; k++) qp->next[k] = -sign * qp->s[k];
     solve_factor(qp, qp->next);
     combine_rows(qp, p, row, sign);
 
-    // Refine the combination: the factor is that of a product.
+    // Iterative refinement, because the factor is that of a product.
     for (int round = 0; round < REFINEMENTS; round++) { // the factor is that of a product
         memset(qp->d, 0, n * sizeof *qp->d);
         add_symmetric(qp, n, qp->inverse, qp->r, -1.0, qp->d);
@@ -352,9 +361,10 @@ static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, 
         most = fmax(most, fabs(qp->next[k]) * qp->norms[other]);
     }
 
+    // The residual of the combination: large means that the row is independent.
     for (uint32_t i = 0; i < n; i++) off += fabs(qp->r[i]);
     if (off > CERTIFICATE * most) return NO_DEPENDENCY;
-    // Bounds may be small by cancelling; what is left of A' y counts for x of usual size.
+    // Compare with rounding: bounds may be small by cancellation, so the size of x counts, too.
     double size = largest(n, qp->x);
     double allowed = CONTRADICTED * fmax(terms, most * size) + 100.0 * off * size;
     return value < -allowed ? CONTRADICTION : ROUNDING;
@@ -363,22 +373,26 @@ static dependency classify(quad_qp* qp, const quad_qp_problem* p, uint32_t row, 
 // A violated row joins W, or is left out for what rounding did to it. False when the rows contradict
 // each other.
 static bool join_row(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int side) {
+    // Its multiplier starts at 0.
     double y = 0.0, pivot;
 
     // As long as the row depends on the working set, another one must leave for it.
     while (!(prepare_row(qp, p, row, &pivot) > SUSPICIOUS)) {
         dependency found = classify(qp, p, row, side);
+        // Nearly dependent: regularise the pivot.
         if (found == NO_DEPENDENCY && qp->count < p->n) {
             double share = prepare_row(qp, p, row, &pivot);
             double diagonal = row_product(p, row, qp->v[qp->count]);
             if (share < LEAST_PIVOT) pivot = LEAST_PIVOT * diagonal;
             break;
         }
-        // The multipliers that keep A' y as it is while that of the row moves to its side.
+
+        // Ratio test: move the multiplier of the row, and compensate by those of the working set.
         uint32_t first = QUAD_NONE;
         double step = INFINITY;
         for (uint32_t k = 0; k < qp->count; k++) {
             int8_t of_k = qp->side[qp->rows[k]];
+            // Only inequalities whose multiplier moves towards 0 can block.
             if (!may_leave(p, qp->rows[k]) || of_k * qp->next[k] >= 0.0) continue;
             double t = -qp->y[k] / qp->next[k];
             if (t < step) step = t, first = k;
@@ -398,6 +412,7 @@ static bool join_row(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int si
         qp->iterations++;
     }
 
+    // Now it is independent.
     append_row(qp, row, side, y, pivot);
     return true;
 }
@@ -432,11 +447,11 @@ static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
             scale = fmax(scale, fabs(qp->y[k]) * qp->norms[qp->rows[k]]);
         }
 
-        // Its Newton step without the rows of W.
+        // Newton step without the rows of the working set.
         memset(qp->d, 0, n * sizeof *qp->d);
         add_symmetric(qp, n, qp->inverse, qp->r, -1.0, qp->d);
 
-        // How far x is off the bounds of W.
+        // Violation of the bounds of the working set.
         double gap = 0.0;
         for (uint32_t k = 0; k < qp->count; k++) {
             uint32_t row = qp->rows[k];
@@ -445,7 +460,7 @@ static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
             qp->next[k] = off + row_product(p, row, qp->d);
         }
 
-        // Stop when both are small, or no longer fall.
+        // Stop when both are small, or stop decreasing.
         double now = fmax(largest(n, qp->r) / fmax(fmax(scale, largest(n, p->g)), 1e-300),
                           gap / fmax(largest(n, qp->x), 1e-300));
         if (now < REFINED || now > 0.5 * before) break;
@@ -463,19 +478,22 @@ static void refine(quad_qp* qp, const quad_qp_problem* p, double rho) {
 static quad_qp_status solve_centred(quad_qp* qp, const quad_qp_problem* p, double rho) {
     const uint32_t n = p->n;
 
-    // The minimum without rows.
+    // Unconstrained minimum.
     for (uint32_t i = 0; i < n; i++) qp->g[i] = p->g[i] - rho * qp->c[i];
     memset(qp->x0, 0, n * sizeof *qp->x0);
     add_symmetric(qp, n, qp->inverse, qp->g, -1.0, qp->x0);
 
-    // Goldfarb and Idnani's dual method: multipliers stay feasible, violated rows join one at a
-    // time.
+    // Dual method of Goldfarb & Idnani (1983): multipliers stay feasible, violated rows join.
     while (qp->iterations++ < qp->limit) {
         solve_working(qp, p);
+        // A multiplier of the wrong sign means that a row must leave.
         if (leave_one(qp, p)) continue;
+
+        // Primal solution of the working set.
         memcpy(qp->x, qp->x0, n * sizeof *qp->x);
         subtract_working(qp, n, qp->y, qp->x);
 
+        // Add the most violated row, or finish.
         int side = 0;
         uint32_t row = find_violated(qp, p, &side);
         if (row == QUAD_NONE) {
@@ -483,7 +501,8 @@ static quad_qp_status solve_centred(quad_qp* qp, const quad_qp_problem* p, doubl
             return QUAD_QP_SOLVED;
         }
         if (!join_row(qp, p, row, side)) {
-            // What proves it, as multipliers of all rows; none has the wrong sign by rounding.
+            // Certificate of infeasibility: multipliers of all rows, none of the wrong sign by
+            // rounding.
             for (uint32_t k = 0; k < qp->count; k++) {
                 bool wrong = may_leave(p, qp->rows[k]) && qp->side[qp->rows[k]] * qp->next[k] < 0.0;
                 qp->y[k] = wrong ? 0.0 : qp->next[k];

@@ -18,6 +18,7 @@ static void set_joints(quad_robot* robot) {
 }
 
 quad_robot quad_laikago(void) {
+    // Robot and controller gains.
     quad_robot robot = {
         .name = "laikago",
         .toe_radius = 0.03,
@@ -30,11 +31,13 @@ quad_robot quad_laikago(void) {
         .body_height = 0.42,
     };
 
-    // Legs mirror each other; the offsets are those of the URDF.
+    // Legs mirror each other; offsets are those of the URDF.
     set_joints(&robot);
     for (int k = 0; k < QUAD_LEGS; k++) {
+        // Order: FR, FL, RR, RL.
         const bool front = k < 2, left = k % 2 == 1;
         const double side = left ? 1.0 : -1.0;
+        // Left legs turn the other way.
         robot.legs[k] = (quad_leg_def){
             .hip = {front ? 0.199095 : -0.238195, side * 0.0817145, -0.03},
             .abduction_sign = side,
@@ -43,6 +46,7 @@ quad_robot quad_laikago(void) {
             .toe = {-0.022, 0.0, -0.25},
             .limits = {{-0.873, 1.0472}, {-1.3, 3.4}, {-2.164, 0.0}},
         };
+        // Footholds below the hips in the home pose.
         robot.foothold[k][0] = front ? 0.21 : -0.21;
         robot.foothold[k][1] = side * 0.1157;
     }
@@ -50,6 +54,7 @@ quad_robot quad_laikago(void) {
 }
 
 quad_robot quad_a1(void) {
+    // Robot and controller gains.
     quad_robot robot = {
         .name = "a1",
         .toe_radius = 0.02,
@@ -62,11 +67,13 @@ quad_robot quad_a1(void) {
         .body_height = 0.24,
     };
 
-    // Legs mirror each other; the offsets are those of the URDF.
+    // Legs mirror each other; offsets are those of the URDF.
     set_joints(&robot);
     for (int k = 0; k < QUAD_LEGS; k++) {
+        // Order: FR, FL, RR, RL.
         const bool front = k < 2, left = k % 2 == 1;
         const double side = left ? 1.0 : -1.0;
+        // All abduction joints turn the same way.
         robot.legs[k] = (quad_leg_def){
             .hip = {front ? 0.183 : -0.183, side * 0.047, 0.0},
             .abduction_sign = 1.0,
@@ -75,6 +82,7 @@ quad_robot quad_a1(void) {
             .toe = {0.0, 0.0, -0.2},
             .limits = {{-0.802851, 0.802851}, {-1.047198, 4.18879}, {-2.696534, -0.916298}},
         };
+        // Footholds below the hips in the home pose.
         robot.foothold[k][0] = front ? 0.17 : -0.17;
         robot.foothold[k][1] = side * 0.14;
     }
@@ -86,9 +94,10 @@ quad_robot quad_a1(void) {
 ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* out,
                     ns_error* error) {
     ns_model_sizes sizes = ns_model_get_sizes(model);
+    // Sizes for later checks.
     *out = (quad_map){.nq = sizes.nq, .nv = sizes.nv, .nu = sizes.nu};
 
-    // The trunk is a floating link.
+    // The trunk must be a floating link.
     uint32_t trunk = ns_model_find_link(model, robot->trunk);
     if (trunk == UINT32_MAX || ns_model_link(model, trunk)->joint_type != NS_JOINT_FLOATING) {
         return quad_fail(
@@ -96,12 +105,14 @@ ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* ou
             "the model has no link \"%.100s\" on a floating joint; a quadruped needs one",
             robot->trunk);
     }
+    // Positions of its coordinates in the state.
     out->base_q = ns_model_joint_q(model, trunk);
     out->base_v = ns_model_joint_v(model, trunk);
 
-    // Every joint is a hinge of its own.
+    // Every joint must be a hinge with a coordinate of its own.
     for (int k = 0; k < QUAD_JOINTS; k++) {
         uint32_t joint = ns_model_find_joint(model, robot->joints[k]);
+        // A joint that mimics another has none.
         bool right = joint != UINT32_MAX &&
                      ns_model_link(model, joint)->joint_type == NS_JOINT_REVOLUTE &&
                      ns_model_joint_q(model, joint) != UINT32_MAX;
@@ -111,6 +122,7 @@ ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* ou
                              "the joints of the model, or of the robot, so that they fit",
                              robot->joints[k]);
         }
+        // The model may order its joints differently.
         out->q[k] = ns_model_joint_q(model, joint);
         out->v[k] = ns_model_joint_v(model, joint);
     }

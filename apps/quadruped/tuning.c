@@ -139,48 +139,55 @@ static void trace_decision(const quad_tune* t) {
     ns_expr in[NIN], features[FEATURES], torques[JOINTS], motion[MOTION];
     char name[16];
 
-    // Inputs: the trunk's state, joints, and what the average of velocities has from before.
+    // Inputs: state of the trunk and joints, and the part of the average that is known before.
     for (int k = 0; k < NIN; k++) {
         snprintf(name, sizeof name, "in%d", k);
         in[k] = ns_input(name);
     }
+    // Weights are shared by all lanes.
     ns_array weights = ns_input_array("weights", p->nweight, false);
     mat3 R = m3_from_quat(q_normalize((quat){in[0], in[1], in[2], in[3]}));
     vec3 velocity = v3(in[IN_VELOCITY], in[IN_VELOCITY + 1], in[IN_VELOCITY + 2]);
     vec3 angular = v3(in[IN_ANGULAR], in[IN_ANGULAR + 1], in[IN_ANGULAR + 2]);
+    // Velocity in the frame of the trunk.
     vec3 sample = m3_apply_t(R, velocity);
 
     // Features as in controller.c.
     for (int i = 0; i < 3; i++) {
+        // The moving average, with this velocity as its last sample.
         features[i] = ns_add(in[IN_REST + i], ns_mul(in[IN_SHARE], sample.e[i]));
         features[6 + i] = angular.e[i];
+        // Targets: height and commanded velocities.
         features[29 + i] = ns_const(i < 2 ? 0.0 : robot->body_height + t->walk_options.lift);
         features[32 + i] = i < 2 ? in[IN_COMMAND + i] : ns_const(0.0);
         features[35 + i] = ns_const(0.0);
         features[38 + i] = i < 2 ? ns_const(0.0) : in[IN_COMMAND + 2];
     }
 
-    // The trunk's attitude, and the legs.
+    // Attitude of the trunk, and the legs.
     trace_motion(R, velocity, angular, motion);
     features[3] = motion[3];
     features[4] = motion[4];
+    // Yaw does not matter.
     features[5] = ns_const(0.0);
     for (int leg = 0; leg < QUAD_LEGS; leg++) {
+        // Stance flags are constants of the gait.
         vec3 toe = trace_toe(&robot->legs[leg], in + IN_JOINTS + 3 * leg);
         features[9 + leg] = in[IN_STANDS + leg];
         for (int i = 0; i < 3; i++) features[13 + 3 * leg + i] = toe.e[i];
         features[25 + leg] = ns_const(t->walk_options.controller.mpc.friction);
     }
 
-    // The network on scaled features.
+    // The network, on scaled features.
     for (int k = 0; k < FEATURES; k++) {
         features[k] = ns_mul(ns_sub(features[k], ns_const(p->mean[k])), ns_const(p->scale[k]));
     }
     quad_policy_trace(p, weights, features, torques);
 
-    // Outputs: torques, this velocity's part of the average, and the motion that is judged.
+    // Outputs: torques, this velocity's sample of the average, and the motion that is judged.
     for (int k = 0; k < NOUT; k++) {
         snprintf(name, sizeof name, "out%d", k);
+        // Torques are scaled back to N m.
         ns_expr y = k < OUT_SAMPLE   ? ns_mul(ns_const(p->torque[k]), torques[k])
                     : k < OUT_MOTION ? sample.e[k - OUT_SAMPLE]
                                      : motion[k - OUT_MOTION];
@@ -193,10 +200,11 @@ static ns_status build_decision(quad_tune* t, ns_error* error) {
     uint32_t wrt[NSTATE];
     for (uint32_t k = 0; k < NSTATE; k++) wrt[k] = k;
 
-    // Derivatives for the state, not for command and gait.
+    // Differentiate with respect to the state, not to command and gait.
     ns_diff_options diff = ns_default_diff_options();
     diff.wrt = wrt;
     diff.nwrt = NSTATE;
+    // Values are known from the walk.
     diff.skip_value = true;
     ns_program_options options = ns_default_program_options();
     options.lanes = LANES;
@@ -208,20 +216,23 @@ static ns_status build_decision(quad_tune* t, ns_error* error) {
         trace_decision(t);
         status = ns_trace_end(error);
     }
+    // Reverse mode: many weights, one cost.
     if (status == NS_OK) status = ns_graph_vjp(value, &diff, &gradient, error);
     if (status == NS_OK) status = ns_program_build(gradient, &options, &t->decision, error);
 
-    // A workspace for each group of lanes.
+    // Workspace of each group of lanes.
     for (uint32_t k = 0; status == NS_OK && k < t->options.robots / LANES; k++) {
         group* g = &t->groups[k];
         ns_workspace_size size = {.batch = LANES, .steps = 1, .threads = 1};
         g->work = tune_alloc(t, ns_program_work_size(t->decision));
+        // Gradients are summed over the groups afterwards.
         g->gradient = tune_zeros(t, t->policy->nweight);
         if (!g->work || !g->gradient) status = quad_fail_nomem(error);
         if (status == NS_OK) {
             status = ns_workspace_create(t->place->system, &size, &g->rollouts, error);
         }
     }
+
     ns_graph_free(value);
     ns_graph_free(gradient);
     return status;
@@ -243,24 +254,29 @@ static bool make_tape(quad_tune* t, quad_tune_tape* tape) {
 
 static bool make_room(quad_tune* t) {
     const size_t n = t->options.robots, nx = t->place->nx, nc = t->place->nc;
+    // Walks, their tapes and their ages.
     t->walks = tune_alloc(t, n * sizeof *t->walks);
     t->tapes = tune_alloc(t, n * sizeof *t->tapes);
     t->ages = tune_alloc(t, n * sizeof *t->ages);
     t->groups = tune_alloc(t, n / LANES * sizeof *t->groups);
+    // Zero, so that a partial tuner can be freed.
     if (t->walks) memset(t->walks, 0, n * sizeof *t->walks);
     if (t->groups) memset(t->groups, 0, n / LANES * sizeof *t->groups);
 
-    // Numbers of all robots.
+    // States, controls and adjoints of all robots.
     t->x = tune_zeros(t, n * nx);
     t->c = tune_zeros(t, n * nc);
     t->seeds = tune_zeros(t, n * 2 * nx);
     t->dx = tune_zeros(t, n * nx);
     t->dc = tune_zeros(t, n * nc);
     t->x_bar = tune_zeros(t, n * nx);
+    // Mean errors over the tape.
     t->means = (double(*)[ERRORS])tune_zeros(t, n * ERRORS);
+    // Adjoints that earlier decisions receive from later ones.
     t->torque_bar = tune_zeros(t, n * JOINTS);
     t->sample_bar = tune_zeros(t, n * t->decisions * 3);
 
+    // All of these are freed with the tuner.
     if (!t->walks || !t->tapes || !t->ages || !t->groups || !t->x || !t->c || !t->seeds || !t->dx ||
         !t->dc || !t->x_bar || !t->means || !t->torque_bar || !t->sample_bar) {
         return false;
@@ -284,6 +300,7 @@ ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* 
     t->allocator = allocator ? *allocator : ns_default_allocator();
     t->place = place;
     t->policy = policy;
+    // Defaults for missing options.
     t->options = options ? *options : quad_default_tune_options();
 
     // Walks that do not end, with the policy that is tuned.
@@ -294,19 +311,21 @@ ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* 
     t->period = walk->period;
     t->seed = t->options.seed;
 
-    // An iteration is a stride unless the options say otherwise.
+    // An iteration is one stride unless the options say otherwise.
     const quad_gait_options* gait = &walk->controller.gait;
     double stride = gait->stance_duration / gait->duty_factor /
                     (walk->period * ns_system_get_sizes(place->system).timestep);
     t->decisions = t->options.decisions > 0 ? t->options.decisions : (uint32_t)round(stride);
 
-    // Memory, walks and programs.
+    // Noise and delay are not differentiated.
     ns_status status = NS_OK;
     if (t->options.robots == 0 || t->options.robots % LANES != 0 || walk->delay > 0 ||
         walk->noise > 0.0) {
         status = quad_fail(error, NS_ERR_ARGUMENT,
                            "tuning needs robots by fours that see without noise and delay");
     }
+
+    // Memory, walks and programs.
     if (status == NS_OK && !make_room(t)) status = quad_fail_nomem(error);
     for (uint32_t k = 0; status == NS_OK && k < t->options.robots; k++) {
         status = quad_walk_create(place, &t->walk_options, allocator, &t->walks[k], error);
@@ -314,6 +333,7 @@ ns_status quad_tune_create(const quad_walk_env* place, const quad_walk_options* 
     }
     if (status == NS_OK) status = build_decision(t, error);
 
+    // Hand over a complete tuner or none.
     if (status != NS_OK) {
         quad_tune_free(t);
         return status;
@@ -488,17 +508,19 @@ static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, doub
                           double* height_bar) {
     const quad_tune_tape* tape = &t->tapes[r];
     const quad_tune_options* o = &t->options;
+    // State at decision k; a tape has several steps per decision.
     quad_state s = quad_read(&t->place->map, tape->states + (size_t)k * t->period * t->place->nx);
     const double* f = tape->features + (size_t)k * FEATURES;
     const double share = 1.0 / tape->averaged[k];
     double lane[NIN + NOUT] = {0}, e[ERRORS], sample[3];
 
-    // The state at the decision.
+    // State at the decision.
     memcpy(lane + IN_QUATERNION, s.quaternion, sizeof s.quaternion);
     memcpy(lane + IN_VELOCITY, s.velocity, sizeof s.velocity);
     memcpy(lane + IN_ANGULAR, s.angular_velocity, sizeof s.angular_velocity);
     memcpy(lane + IN_JOINTS, s.q, sizeof s.q);
-    // What earlier velocities give to the average: all but the share of this one, R' v.
+
+    // Earlier samples of the average: all but the share of this one, R' v.
     const double *q = s.quaternion, *v = s.velocity;
     double R[9];
     quad_to_matrix(q, R);
@@ -506,21 +528,24 @@ static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, doub
         sample[i] = R[i] * v[0] + R[3 + i] * v[1] + R[6 + i] * v[2];
         lane[IN_REST + i] = f[i] - share * sample[i];
     }
+
+    // Gait and command, as recorded.
     lane[IN_SHARE] = share;
     for (int i = 0; i < QUAD_LEGS; i++) lane[IN_STANDS + i] = f[9 + i];
     lane[IN_COMMAND] = f[32], lane[IN_COMMAND + 1] = f[33], lane[IN_COMMAND + 2] = f[40];
 
-    // Seeds: derivatives of the cost for the motion, and what later decisions ask of the torques
-    // and of the average.
+    // Seeds: derivatives of the cost, and the adjoints that later decisions have left.
     double* seeds = lane + NIN;
     errors_at(t, tape, k, e);
     for (int i = 0; i < ERRORS; i++) {
         double ripple = ripple_of(t, i);
+        // Mean and ripple of each error are weighted.
         double bar = 2.0 * ((1.0 - ripple) * t->means[r][i] + ripple * e[i]) / (o->unit[i] * count);
         if (i < MOTION) seeds[OUT_MOTION + i] = bar;
         if (i == HEIGHT) *height_bar = bar;
     }
 
+    // Lanes are interleaved.
     memcpy(seeds + OUT_TORQUES, t->torque_bar + r * JOINTS, JOINTS * sizeof *seeds);
     memcpy(seeds + OUT_SAMPLE, t->sample_bar + (r * t->decisions + k) * 3, 3 * sizeof *seeds);
     for (int i = 0; i < NIN + NOUT; i++) in[(size_t)i * LANES] = lane[i];

@@ -63,25 +63,34 @@ static uint32_t change_params(const ns_model* model, const quad_walk_env_options
 ns_status quad_walk_env_create(const ns_model* model, const quad_robot* robot,
                                const quad_walk_env_options* options, const ns_allocator* allocator,
                                quad_walk_env** out, ns_error* error) {
+    // Depths of the toes are observed.
     static const char* const toes[] = {"contact/FR_toe*/0/depth", "contact/FL_toe*/0/depth",
                                        "contact/RR_toe*/0/depth", "contact/RL_toe*/0/depth"};
     *out = NULL;
     quad_walk_env_options chosen = options ? *options : quad_default_walk_env_options();
+    // NaN is rejected, too.
     if (!(chosen.mass > 0.0 && chosen.friction >= 0.0)) {
         return quad_fail(error, NS_ERR_ARGUMENT,
                          "a mass factor of %g or a friction of %g has no sense", chosen.mass,
                          chosen.friction);
     }
+
+    // The environment, and scratch for changed parameters.
     quad_walk_env* p = quad_alloc_zeroed(allocator, sizeof *p);
     ns_param_value* set =
         quad_alloc(allocator, ((size_t)ns_model_get_sizes(model).nparam + 1) * sizeof *set);
     ns_status status = p && set ? NS_OK : quad_fail_nomem(error);
+
+    // Locate trunk and joints in the model.
     if (status == NS_OK) {
         p->allocator = allocator ? *allocator : ns_default_allocator();
         p->robot = *robot;
+        // Weight scaled along with the links.
         p->mass = chosen.mass * sum_masses(model);
         status = quad_bind(model, robot, &p->map, error);
     }
+
+    // Compile the system, with changed masses and friction.
     if (status == NS_OK) {
         ns_system_options system = ns_default_system_options();
         system.contact = (int)chosen.contact;
@@ -91,6 +100,8 @@ ns_status quad_walk_env_create(const ns_model* model, const quad_robot* robot,
         system.nset = change_params(model, &chosen, set);
         status = ns_system_create(model, &system, &p->system, error);
     }
+
+    // Sizes, and one contact point per toe.
     if (status == NS_OK) {
         ns_system_sizes z = ns_system_get_sizes(p->system);
         p->nx = z.nx;
@@ -100,10 +111,12 @@ ns_status quad_walk_env_create(const ns_model* model, const quad_robot* robot,
                 quad_fail(error, NS_ERR_ARGUMENT, "each toe must touch the ground at one point");
         }
     }
+
     quad_free(allocator, set);
     if (status == NS_OK) {
         *out = p;
     } else {
+        // The free function needs the allocator.
         if (p) p->allocator = allocator ? *allocator : ns_default_allocator();
         quad_walk_env_free(p);
     }
@@ -165,42 +178,55 @@ ns_status quad_walk_create(const quad_walk_env* place, const quad_walk_options* 
                            const ns_allocator* allocator, quad_walk** out, ns_error* error) {
     *out = NULL;
     quad_walk_options chosen = options ? *options : quad_default_walk_options();
+    // Defaults for missing options, then validate.
     ns_status status = check_walk(&chosen, error);
     if (status != NS_OK) return status;
+
+    // Buffers for one control period, in one block.
     quad_walk* w = quad_alloc_zeroed(allocator, sizeof *w);
     if (!w) return quad_fail_nomem(error);
     w->allocator = allocator ? *allocator : ns_default_allocator();
     w->place = place;
     w->options = chosen;
+    // One row more: the state at the end of the period.
     size_t rows = (size_t)chosen.period + 1;
     double* block = quad_alloc_zeroed(
         allocator, (place->nx + QUAD_LEGS + rows * (place->nx + place->nc)) * sizeof *block);
     if (!block) {
         status = quad_fail_nomem(error);
     } else {
+        // Partition the block.
         w->x = block;
         w->y = w->x + place->nx;
         w->states = w->y + QUAD_LEGS;
         w->controls = w->states + rows * place->nx;
     }
+
+    // The controller aims at a higher trunk, as the options ask.
     quad_robot robot = place->robot;
     robot.body_height += chosen.lift;
     if (status == NS_OK) {
         status =
             quad_controller_create(&robot, &chosen.controller, allocator, &w->controller, error);
     }
+
+    // Length of a stride in decisions, over which velocities are averaged.
     if (status == NS_OK) {
         const quad_gait_options* gait = &chosen.controller.gait;
         double decision = chosen.period * ns_system_get_sizes(place->system).timestep;
         double stride = round(gait->stance_duration / gait->duty_factor / decision);
+        // Bounded by the buffer of the average.
         w->stride = (uint32_t)fmin(fmax(stride, 1.0), QUAD_WALK_MOST_STRIDE);
         ns_workspace_size size = {.batch = 1, .steps = 1, .threads = 1};
         status = ns_workspace_create(place->system, &size, &w->work, error);
     }
+
+    // Hand over a complete walk or none.
     if (status != NS_OK) {
         quad_walk_free(w);
         return status;
     }
+    // Seed 0 until the caller chooses one.
     quad_walk_begin(w, 0);
     *out = w;
     return NS_OK;
@@ -400,30 +426,41 @@ bool quad_walk_step(quad_walk* w, quad_walk_sample* m) {
     const uint32_t nx = place->nx, nc = place->nc;
     const double timestep = ns_system_get_sizes(place->system).timestep;
     double time = (double)w->step * timestep, began = quad_clock_thread_cpu();
+    // A fall or the end of the time ends the walk.
     if (w->over || time >= o->seconds - 1e-9) return false;
 
+    // Command, and what the controller is told: gains compensate a systematic error.
     *m = (quad_walk_sample){.time = time, .states = w->states, .controls = w->controls};
     m->command = command_at(w, time);
     m->told =
         (quad_command){{o->gain[0] * m->command.velocity[0], o->gain[1] * m->command.velocity[1]},
                        o->gain[2] * m->command.yaw_rate};
+
+    // Sensed state.
     m->state = quad_read(&place->map, w->x);
     m->state.contact_known = o->contact_known;
-    // A toe that hovers by less than a millimetre counts as touching: impulses leave gaps that small.
+    // A toe within 1 mm counts as touching: rigid contact leaves gaps that small.
     for (int k = 0; k < QUAD_LEGS; k++) m->state.contact[k] = w->y[k] > -1e-3;
+
+    // Apply noise and delay, update the errors, and decide.
     walk_observe(w, m);
     judge_sample(w, m);
     decide(w, m);
 
+    // Disturbance of this period, if any.
     double force[2];
     push(w, time, force);
     memset(w->controls, 0, (size_t)o->period * nc * sizeof *w->controls);
+
+    // Simulate the period step by step.
     for (uint32_t k = 0; k < o->period && !w->over; k++) {
         double *rows = w->states + (size_t)k * nx, *c = w->controls + (size_t)k * nc;
         double torques[QUAD_JOINTS];
+        // Torques follow the joints at the rate of the simulation.
         quad_state s = quad_read(&place->map, w->x);
         quad_controller_torques(w->controller, s.q, s.qd, torques);
         quad_write(&place->map, torques, c);
+        // The push acts on the trunk.
         for (int i = 0; i < 2; i++) c[place->map.nu + place->map.base_v + (uint32_t)i] += force[i];
         ns_rollout_args args = {.batch = 1,
                                 .steps = 1,
@@ -431,10 +468,13 @@ bool quad_walk_step(quad_walk* w, quad_walk_sample* m) {
                                 .controls = c,
                                 .states = rows,
                                 .observations = w->y};
+        // A simulation that diverges counts as a fall.
         if (ns_rollout(place->system, w->work, &args, NULL) != NS_OK) w->over = true;
         memcpy(w->x, rows + nx, nx * sizeof *w->x);
         w->step++;
     }
+
+    // Accumulate the result.
     if (w->over) w->sums.falls = 1;
     w->sums.seconds = (double)w->step * timestep;
     w->sums.cpu += quad_clock_thread_cpu() - began;

@@ -121,6 +121,7 @@ static ns_status walk_seeds(const walk_experiment* w, const quad_walk_env* env,
                             ns_error* error) {
     quad_walk_result* results = calloc(count, sizeof *results);
     if (!results) return quad_fail_nomem(error);
+    // Threads report failure through one flag.
     bool failed = false;
     const uint32_t rows = (uint32_t)(w->def->playback / (1e-3 * options->period));
 
@@ -128,7 +129,7 @@ static ns_status walk_seeds(const walk_experiment* w, const quad_walk_env* env,
 #pragma omp parallel num_threads(thread_count(w))
 #endif
     {
-        // Each thread walks a robot of its own.
+        // Each thread has its own robot.
         quad_walk* walk = NULL;
         walk_times own = {.count = 0};
         if (quad_walk_create(env, options, NULL, &walk, NULL) != NS_OK) {
@@ -141,18 +142,20 @@ static ns_status walk_seeds(const walk_experiment* w, const quad_walk_env* env,
 #pragma omp for schedule(dynamic)
 #endif
         for (int k = 0; k < (int)count; k++) {
+            // Results depend on the seed only.
             quad_walk_sample m;
             if (!walk) continue;
             quad_walk_begin(walk, first + (uint64_t)k);
             while (quad_walk_step(walk, &m)) {
                 if (times) add_time(&own, m.seconds);
+                // Only the first seed is shown in the report.
                 if (trace && k == 0 && trace->count < rows) add_to_trace(trace, &m);
             }
             results[k] = quad_walk_finish(walk);
         }
         quad_walk_free(walk);
 
-        // Times of all threads together.
+        // Merge the timing histograms of all threads.
 #ifdef _OPENMP
 #pragma omp critical(walk_experiment)
 #endif
@@ -162,6 +165,7 @@ static ns_status walk_seeds(const walk_experiment* w, const quad_walk_env* env,
         }
     }
 
+    // Merge the results in the order of the seeds.
     *sum = (quad_walk_result){0};
     for (uint32_t k = 0; k < count; k++) quad_walk_merge(sum, &results[k]);
     free(results);
@@ -218,27 +222,34 @@ static ns_status walk_run_seeds(walk_experiment* w, walk_run* r, ns_error* error
 // All disturbed runs under one disturbance; runs on the same robot and contact model share a system.
 static ns_status walk_disturbed(walk_experiment* w, uint32_t number, ns_error* error) {
     const walk_disturbance* d = &w->def->disturbances[number];
+    // The disturbance changes the robot and the ground.
     quad_walk_env_options at = quad_default_walk_env_options();
     at.mass = d->mass;
     at.friction = d->friction;
+    // Systems are compiled on demand.
     quad_walk_env* envs[WALK_ROBOTS][2] = {{NULL}}; // rigid, spring
     ns_status status = NS_OK;
 
+    // Runs that take part.
     for (uint32_t k = 0; k < w->ndisturbed && status == NS_OK; k++) {
         const walk_run* r = &w->runs[w->disturbed[k]];
         quad_walk_env** env = &envs[r->robot][run_contact(r) == NS_CONTACT_SPRING];
+        // Delay, push and noise belong to the walk.
         quad_walk_options options = r->options;
         options.seconds = w->disturbed_seconds;
         options.delay = (uint32_t)round(d->delay / (1e-3 * options.period));
         options.push = d->push;
         options.noise = d->noise;
         at.contact = run_contact(r);
+        // The first run of a robot and contact model creates the system.
         if (!*env) status = create_env(w, r->robot, &at, env, error);
         if (status == NS_OK) {
             status = walk_seeds(w, *env, &options, TEST, w->disturbed_seeds,
                                 &w->disturbed_sums[number * w->ndisturbed + k], NULL, NULL, error);
         }
     }
+
+    // Systems belong to this disturbance only.
     for (uint32_t k = 0; k < WALK_ROBOTS; k++) {
         quad_walk_env_free(envs[k][0]);
         quad_walk_env_free(envs[k][1]);
@@ -346,36 +357,42 @@ static quad_tune_options tune_options(const walk_experiment* w, const walk_polic
 static ns_status tune_policy(walk_experiment* w, walk_policy* p, const quad_walk_env* env,
                              ns_error* error) {
     validation v = {.w = w, .p = p, .env = env, .score = (double)INFINITY, .error = error};
+    // Validation walks like a run of the report, but shorter.
     v.options = default_walk(w, policy_robot(w, p->from));
     v.options.seconds = p->def->validation_seconds;
     const quad_tune_options tune = tune_options(w, p);
     quad_tune* t = NULL;
 
-    // Start from the other policy.
+    // History of the validation, for a figure.
     size_t rows = p->iterations / p->def->validate_every + 2;
     p->history_at = calloc(rows, sizeof *p->history_at);
     p->history_velocity = calloc(rows, sizeof *p->history_velocity);
     p->history_height = calloc(rows, sizeof *p->history_height);
     bool complete = p->history_at && p->history_velocity && p->history_height;
     ns_status status = complete ? NS_OK : quad_fail_nomem(error);
+
+    // Start from the imitating policy, which is also the first candidate.
     if (status == NS_OK) {
         status = quad_policy_copy(w->policies[p->from].policy, &p->policy, error);
     }
     if (status == NS_OK) status = quad_policy_copy(p->policy, &v.best, error);
+    // Walks of the tuner use the policy that is being changed.
     if (status == NS_OK) {
         v.options.controller.policy = quad_policy_decide;
         v.options.controller.policy_context = p->policy;
         status = quad_tune_create(env, &v.options, p->policy, &tune, NULL, &t, error);
     }
 
-    // Tune, and keep what validation liked best.
+    // Tune, and keep the weights with the lowest validation error.
     if (status == NS_OK) status = validate_policy(&v, 0);
     if (status == NS_OK) status = quad_tune_run(t, after_iteration, &v, error);
+    // Errors inside the callback.
     if (status == NS_OK) status = v.status;
     if (status == NS_OK) {
         memcpy(p->policy->weights, v.best->weights, p->policy->nweight * sizeof(double));
         quad_policy_ready(p->policy);
     }
+
     quad_tune_free(t);
     quad_policy_free(v.best);
     return status;
@@ -529,6 +546,7 @@ static ns_status walk_everything(walk_experiment* w, ns_error* error) {
 
 ns_status walk_experiment_create(const walk_case* def, const walk_options* options,
                                  walk_experiment** out, ns_error* error) {
+    // The time of the whole experiment is reported.
     double began = quad_clock_wall();
     *out = NULL;
     walk_experiment* w = calloc(1, sizeof *w);
@@ -537,24 +555,29 @@ ns_status walk_experiment_create(const walk_case* def, const walk_options* optio
     w->options = *options;
     w->walk_seconds = options->quick ? def->quick_seconds : def->seconds;
 
-    // What is run.
+    // Select policies, runs and disturbed runs.
     w->policies = calloc((size_t)def->npolicy + 1, sizeof *w->policies);
     w->runs = calloc((size_t)def->nrun + 1, sizeof *w->runs);
     ns_status status = w->policies && w->runs ? NS_OK : quad_fail_nomem(error);
+    // Runs refer to policies, and disturbed runs to runs.
     if (status == NS_OK) status = take_policies(w, error);
     if (status == NS_OK) status = take_runs(w, error);
     if (status == NS_OK) status = take_disturbed(w, error);
+    // One result per disturbance and run.
     if (status == NS_OK) {
         w->disturbed_sums =
             calloc((size_t)w->ndisturbed * def->ndisturbance + 1, sizeof *w->disturbed_sums);
         if (!w->disturbed_sums) status = quad_fail_nomem(error);
     }
+    // Robots that the selection needs.
     if (status == NS_OK) status = load_robots(w, error);
 
-    // Run it.
+    // Train the policies, then walk with all of them.
     if (status == NS_OK) status = train_policies(w, error);
     if (status == NS_OK) status = walk_everything(w, error);
     w->seconds = quad_clock_wall() - began;
+
+    // Hand over a complete experiment or none.
     if (status == NS_OK) {
         *out = w;
     } else {

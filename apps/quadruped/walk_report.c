@@ -47,6 +47,7 @@ static const char* join_text(ns_report* report, const char* a, const char* b, co
 // ---- tables --------------------------------------------------------------------------------------
 
 static void add_runs(const walk_experiment* w, ns_section* section) {
+    // Columns: falls, tracking errors, timing.
     static const ns_report_column columns[] = {
         {.name = "run"},
         {.name = "falls", .format = NS_FORMAT_COUNT},
@@ -63,8 +64,11 @@ static void add_runs(const walk_experiment* w, ns_section* section) {
         {.name = "99 %", .unit = "us", .format = NS_FORMAT_NUMBER, .digits = 2},
         {.name = "real time", .format = NS_FORMAT_NUMBER, .digits = 2},
     };
+
     enum { COLUMNS = sizeof columns / sizeof *columns };
     ns_report_table* table = ns_section_add_table(section, "runs", NULL, columns, COLUMNS);
+
+    // One row per run.
     for (uint32_t k = 0; k < w->nrun; k++) {
         const walk_run* r = &w->runs[k];
         const ns_cell cells[COLUMNS] = {ns_cell_text(r->def->label),
@@ -83,6 +87,8 @@ static void add_runs(const walk_experiment* w, ns_section* section) {
                                         ns_cell_number(r->sum.seconds / r->sum.cpu)};
         ns_report_table_add_row(table, cells, COLUMNS);
     }
+
+    // Explain the numbers below the table.
     ns_section_add_note(section, NS_NOTE_TEXT,
                         "Errors are root mean squares against the command: of velocities averaged "
                         "over a stride, of instant velocities, and of the height of the trunk. A "
@@ -91,7 +97,9 @@ static void add_runs(const walk_experiment* w, ns_section* section) {
 }
 
 static void add_policies(const walk_experiment* w, ns_report* report) {
+    // Runs without networks need no section.
     if (w->npolicy == 0) return;
+    // Columns: size, training data, errors, time, files.
     static const ns_report_column columns[] = {
         {.name = "network"},
         {.name = "weights", .format = NS_FORMAT_COUNT},
@@ -106,11 +114,17 @@ static void add_policies(const walk_experiment* w, ns_report* report) {
         {.name = "C code"},
     };
     enum { COLUMNS = sizeof columns / sizeof *columns };
+
+    // A section of its own.
     ns_section* section = ns_report_add_section(report, "Networks");
     ns_report_table* table = ns_section_add_table(section, "policies", NULL, columns, COLUMNS);
+
+    // One row per policy.
     for (uint32_t k = 0; k < w->npolicy; k++) {
         const walk_policy* p = &w->policies[k];
+        // Imitation has training errors, tuning has validated iterations.
         const bool imitates = p->from == QUAD_NONE;
+        // Weights and C code are files beside the report.
         const char* weights = join_text(report, p->def->name, ".safetensors", "");
         const char* code = join_text(report, p->def->name, ".c", "");
         const ns_cell cells[COLUMNS] = {
@@ -153,7 +167,10 @@ static void add_comparisons(const walk_experiment* w, ns_section* section) {
 
 static void add_disturbances(const walk_experiment* w, ns_report* report) {
     if (w->def->ndisturbance == 0) return;
+    // Three columns per run.
     ns_report_column columns[1 + 3 * WALK_MAX_DISTURBED] = {{.name = "disturbance"}};
+
+    // Only the first of them carries the name of the run.
     for (uint32_t k = 0; k < w->ndisturbed; k++) {
         const char* label = w->runs[w->disturbed[k]].def->label;
         columns[1 + 3 * k] = (ns_report_column){.name = join_text(report, label, ": ", "falls"),
@@ -164,19 +181,22 @@ static void add_disturbances(const walk_experiment* w, ns_report* report) {
             .name = "height error", .unit = "m", .format = NS_FORMAT_NUMBER, .digits = 2};
     }
 
+    // The note gives the size of the sample.
     char note[200];
     snprintf(note, sizeof note,
              "%u runs of %g s each: falls, and errors of velocity and height up to a fall.",
              w->disturbed_seeds, w->disturbed_seconds);
     ns_section* section = ns_report_add_section(report, "Disturbed");
     ns_section_add_note(section, NS_NOTE_TEXT, note);
+
     const uint32_t count = 1 + 3 * w->ndisturbed;
     ns_report_table* table = ns_section_add_table(section, "robustness", NULL, columns, count);
 
-    // A row for each disturbance, three columns for each run.
+    // One row per disturbance.
     for (uint32_t d = 0; d < w->def->ndisturbance; d++) {
         ns_cell cells[1 + 3 * WALK_MAX_DISTURBED] = {ns_cell_text(w->def->disturbances[d].label)};
         for (uint32_t k = 0; k < w->ndisturbed; k++) {
+            // Results are stored by disturbance, then by run.
             const quad_walk_result* r = &w->disturbed_sums[d * w->ndisturbed + k];
             cells[1 + 3 * k] = ns_cell_number(r->falls);
             cells[2 + 3 * k] = ns_cell_number(walk_speed_error(r));
@@ -245,6 +265,7 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
                          ns_section* section) {
     static const char* const axes[] = {"forward, m/s", "to the left, m/s", "turn, rad/s",
                                        "height, m"};
+    // Runs that fall early have shorter traces.
     const uint32_t nshown = count_shown(w, robot);
     const walk_run* longest = NULL;
     for (uint32_t k = 0; k < w->nrun; k++) {
@@ -255,7 +276,7 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
 
     if (!longest) return;
 
-    // The longest trace gives the time axis.
+    // The longest trace defines the time axis.
     const uint32_t count = longest->trace.count;
     line_figure f;
     if (!begin_lines(report, section, join_text(report, "motion_", w->robots[robot].name, ""),
@@ -264,15 +285,18 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
         return;
     }
 
-    // A panel for each component: the command, then all runs.
+    // One panel per component: the command, then all runs.
     for (int panel = 0; panel < 4; panel++) {
         ns_line_series* series = ns_report_alloc(report, nshown + 1, sizeof *series);
         if (!series) return;
+        // The command of the height is constant.
         const double height = w->robots[robot].body_height;
         uint32_t at = 0;
         add_series(&f, series, at++, "command", "recorded",
                    trace_curve(report, &longest->trace, true, panel, height, count),
                    join_text(report, "command", ", ", axes[panel]));
+
+        // Runs, each in its own line style.
         for (uint32_t k = 0; k < w->nrun; k++) {
             const walk_run* r = &w->runs[k];
             if (!is_shown(r, robot)) continue;
@@ -289,25 +313,31 @@ static void add_tracking(const walk_experiment* w, uint32_t robot, ns_report* re
 // Which feet the controller plans to stand on, and which touch the ground.
 static void add_gait(const walk_run* r, ns_report* report, ns_section* section) {
     const walk_trace* t = &r->trace;
+    // A few strides are enough to see the gait.
     uint32_t count = 0;
     while (count < t->count && t->time[count] < GAIT_SECONDS) count++;
 
-    // A panel for each leg, over the first seconds.
+    // One panel per leg, over the first seconds.
     line_figure f;
     if (!begin_lines(report, section, join_text(report, "gait_", r->def->name, ""),
                      join_text(report, "Planned stance and contact: ", r->def->label, ""),
                      "time, s", t->time, count, QUAD_LEGS, 2 * QUAD_LEGS, &f)) {
         return;
     }
+
     for (int leg = 0; leg < QUAD_LEGS; leg++) {
         ns_line_series* series = ns_report_alloc(report, 2, sizeof *series);
         double* stands = ns_report_alloc(report, count, sizeof *stands);
         double* touches = ns_report_alloc(report, count, sizeof *touches);
+        // The report notices a lack of memory itself.
         if (!series || !stands || !touches) return;
+
+        // Two square waves.
         for (uint32_t n = 0; n < count; n++) {
             stands[n] = t->stands[n][leg];
             touches[n] = 0.9 * t->touches[n][leg]; // a little lower, so that both can be seen
         }
+        // Planned, then measured.
         add_series(&f, series, 0, "planned stance", "c0", stands,
                    join_text(report, leg_names[leg], " ", "stance"));
         add_series(&f, series, 1, "contact (0.9)", "c1", touches,
@@ -397,6 +427,7 @@ static ns_status add_track(const walk_run* r, uint32_t stride, uint32_t rows,
 
 static ns_status add_motion(const walk_experiment* w, uint32_t robot, ns_section* section,
                             ns_error* error) {
+    // Decisions per frame of the viewer.
     const uint32_t stride = 1000 / FRAMES / walk_period(robot);
 
     // All tracks share the time of the longest run.
@@ -409,7 +440,7 @@ static ns_status add_motion(const walk_experiment* w, uint32_t robot, ns_section
     if (!time) return quad_fail_nomem(error);
     for (uint32_t n = 0; n < rows; n++) time[n] = (double)n / FRAMES;
 
-    // A track for each run that is shown.
+    // The observer computes poses and contacts from the states.
     ns_motion* motion = NULL;
     ns_motion_observer* observer = NULL;
     ns_system_options options = ns_default_system_options();
@@ -418,6 +449,8 @@ static ns_status add_motion(const walk_experiment* w, uint32_t robot, ns_section
     if (status == NS_OK) {
         status = ns_motion_observer_create(w->models[robot], &options, NULL, 0, &observer, error);
     }
+
+    // One episode with one track per run.
     if (status == NS_OK) {
         status = ns_motion_add_episode(motion, "first seed", time, rows, NULL, error);
     }
@@ -453,7 +486,7 @@ static ns_status add_robot(const walk_experiment* w, uint32_t robot, ns_report* 
 // ---- numbers for programs ------------------------------------------------------------------------
 
 static void add_result(ns_json* j, const char* name, const quad_walk_result* r) {
-    // Errors and counts under the names that programs know.
+    // Names of the record, which scripts rely on.
     const struct {
         const char* name;
         double value;
@@ -466,6 +499,7 @@ static void add_result(ns_json* j, const char* name, const quad_walk_result* r) 
                    {"height_error", r->height},
                    {"height_bias", r->bias},
                    {"tilt", r->tilt}};
+    // Events.
     const struct {
         const char* name;
         uint32_t value;
@@ -474,11 +508,14 @@ static void add_result(ns_json* j, const char* name, const quad_walk_result* r) 
                   {"unreachable", r->unreachable},
                   {"limited", r->limited}};
 
+    // Keys are the run and the metric.
     char key[200];
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        // Events first.
         snprintf(key, sizeof key, "%.100s_%s", name, counts[k].name);
         ns_json_count(j, key, counts[k].value);
     }
+    // Then errors.
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         snprintf(key, sizeof key, "%.100s_%s", name, numbers[k].name);
         ns_json_number(j, key, numbers[k].value);
@@ -535,6 +572,7 @@ static void add_policy_records(ns_json* j, const walk_experiment* w) {
 }
 
 static ns_status set_record(const walk_experiment* w, ns_report* report, ns_error* error) {
+    // Identity of the experiment.
     ns_json* j = ns_json_create(NULL);
     ns_text text = {0};
     ns_json_text(j, "experiment", w->def->name);
@@ -542,10 +580,12 @@ static ns_status set_record(const walk_experiment* w, ns_report* report, ns_erro
     ns_json_bool(j, "quick", w->options.quick);
     ns_json_number(j, "seconds", w->seconds);
 
-    // One number for each key, for scripts and tests.
+    // One number per key, for scripts and tests.
     ns_json_open(j, "metrics", '{');
     record_metrics(j, w);
     ns_json_close(j);
+
+    // Training results of the policies.
     ns_json_open(j, "policies", '[');
     add_policy_records(j, w);
     ns_json_close(j);
@@ -557,6 +597,7 @@ static ns_status set_record(const walk_experiment* w, ns_report* report, ns_erro
         ns_json_text(j, "name", w->def->disturbances[d].name);
         ns_json_count(j, "seeds", w->disturbed_seeds);
         for (uint32_t k = 0; k < w->ndisturbed; k++) {
+            // Keys as in `metrics`.
             add_result(j, w->runs[w->disturbed[k]].def->name,
                        &w->disturbed_sums[d * w->ndisturbed + k]);
         }
@@ -596,16 +637,21 @@ ns_status walk_report(const walk_experiment* w, ns_report** out, ns_error* error
     add_policies(w, report);
     add_disturbances(w, report);
 
-    // One robot in motion; the others are linked.
+    // One robot in motion; pages of the others are linked.
     const uint32_t first = first_robot(w);
     if (first != QUAD_NONE) status = add_robot(w, first, report, error);
+
+    // Timing and tuning are details.
     section = ns_report_add_section(report, "Details");
     if (first != QUAD_NONE) add_times(w, report, section);
     for (uint32_t k = 0; k < w->npolicy; k++) {
         if (w->policies[k].from != QUAD_NONE) add_tuning(&w->policies[k], report, section);
     }
+
+    // Links to the other robots' pages.
     ns_report_table* pages = NULL;
     for (uint32_t k = 0; k < WALK_ROBOTS; k++) {
+        // Only robots that have something to show.
         if (k == first || count_shown(w, k) == 0) continue;
         static const ns_report_column columns[] = {{.name = "page"}};
         if (!pages)
