@@ -112,7 +112,6 @@ static walk* walk_start(const bench_case* self) {
         options.policy_context = w->policy;
     }
 
-    // Create the controller.
     if (status == NS_OK) {
         status = quad_controller_create(&w->robot, &options, NULL, &w->controller, &w->error);
     }

@@ -339,7 +339,6 @@ static bool count_contact(const ns_model* model, const ns_system_options* system
 // Rows for one robot and for a batch in four lanes.
 static bool measure_rollouts(const char* name, const bench_options* options, const ns_model* model,
                              const ns_system_options* system_options, const bench_task* task) {
-    // Fastest first.
     static const ns_backend backends[] = {NS_BACKEND_NATIVE, NS_BACKEND_INTERP};
 
     // Count contacts in a separate run, so that counting costs no time in the measured one.
@@ -431,7 +430,6 @@ static bool measure_peers(const bench_case* self, const bench_options* options,
     rollout_context c = {0};
     bool ok = model && robot_text(self->name, &text, &error) == NS_OK &&
               ns_system_create(model, NULL, &system, &error) == NS_OK;
-    // Settling included.
     if (ok && !rollout_prepare(&c, system, model, 1, task)) {
         error = c.error;
         ok = false;

@@ -419,7 +419,6 @@ int cmd_eval(int argc, char** argv) {
     cli_list arguments = {.count = 0};
     int code = cli_parse("eval", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
-    // Exactly one model.
     c.model_path = cli_model_argument("eval", &arguments);
     if (!c.model_path) return EXIT_USAGE;
     // A quantity is required: there is no sensible default.

@@ -222,7 +222,6 @@ int cmd_gradcheck(int argc, char** argv) {
     cli_list arguments = {.count = 0};
     int code = cli_parse("gradcheck", help, rows, argc, argv, &arguments);
     if (code != CLI_GO_ON) return code;
-    // Exactly one model.
     g.model_path = cli_model_argument("gradcheck", &arguments);
     if (!g.model_path) return EXIT_USAGE;
     // Without a step there is nothing to differentiate.
@@ -230,6 +229,5 @@ int cmd_gradcheck(int argc, char** argv) {
     // NAN passes: the model's own time step.
     if (g.dt <= 0.0) return cli_usage("gradcheck", "--dt must be positive, not %g", g.dt);
 
-    // Load, check and print.
     return run_gradcheck(&g);
 }

@@ -557,7 +557,6 @@ int cmd_inspect(int argc, char** argv) {
         }
     }
 
-    // Print the model.
     code = EXIT_FAILED;
     if (ok)
         code = as_json ? print_model_json(m.model, &added) : print_model(m.model, &added, params);

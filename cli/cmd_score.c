@@ -72,7 +72,6 @@ static bool read_horizon(const char* text, double* number, bool* seconds) {
 }
 
 static int score_check_options(score_command* r) {
-    // Something to score.
     if (r->files.count == 0) return cli_usage("score", "no --data given");
     // NAN passes: the default of the model or the data.
     if (r->period <= 0.0) return cli_usage("score", "--period must be positive, not %g", r->period);
@@ -115,7 +114,6 @@ static ns_scoring_options scoring_options(const score_command* r) {
     ns_scoring_options options = ns_default_scoring_options();
     double number = 0.0;
     bool seconds = false;
-    // Validated earlier.
     if (r->horizon) read_horizon(r->horizon, &number, &seconds);
 
     // Recordings.
@@ -229,7 +227,6 @@ int cmd_score(int argc, char** argv) {
     int code = cli_parse("score", help, rows, argc, argv, &arguments);
     if (code == CLI_GO_ON) code = score_check_options(&r);
     if (code != CLI_GO_ON) return code;
-    // Exactly one model.
     r.model_path = cli_model_argument("score", &arguments);
     return r.model_path ? score_run(&r) : EXIT_USAGE;
 }

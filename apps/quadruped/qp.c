@@ -78,7 +78,6 @@ ns_status quad_qp_create(uint32_t n, uint32_t m, const ns_allocator* allocator, 
     qp->v = quad_alloc(&qp->allocator, 2 * (size_t)n * sizeof *qp->v);
     qp->rows = quad_alloc(&qp->allocator, n * sizeof *qp->rows);
     qp->side = quad_alloc(&qp->allocator, m);
-    // All or none.
     if (!qp->inverse || !qp->v || !qp->rows || !qp->side) {
         quad_qp_free(qp);
         return quad_fail_nomem(error);
@@ -412,7 +411,6 @@ static bool join_row(quad_qp* qp, const quad_qp_problem* p, uint32_t row, int si
         qp->iterations++;
     }
 
-    // Now it is independent.
     append_row(qp, row, side, y, pivot);
     return true;
 }

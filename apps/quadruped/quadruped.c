@@ -94,7 +94,6 @@ quad_robot quad_a1(void) {
 ns_status quad_bind(const ns_model* model, const quad_robot* robot, quad_map* out,
                     ns_error* error) {
     ns_model_sizes sizes = ns_model_get_sizes(model);
-    // Sizes for later checks.
     *out = (quad_map){.nq = sizes.nq, .nv = sizes.nv, .nu = sizes.nu};
 
     // The trunk must be a floating link.

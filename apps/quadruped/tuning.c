@@ -545,7 +545,6 @@ static void load_decision(quad_tune* t, size_t r, uint32_t k, double count, doub
         if (i == HEIGHT) *height_bar = bar;
     }
 
-    // Lanes are interleaved.
     memcpy(seeds + OUT_TORQUES, t->torque_bar + r * JOINTS, JOINTS * sizeof *seeds);
     memcpy(seeds + OUT_SAMPLE, t->sample_bar + (r * t->decisions + k) * 3, 3 * sizeof *seeds);
     for (int i = 0; i < NIN + NOUT; i++) in[(size_t)i * LANES] = lane[i];

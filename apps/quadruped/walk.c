@@ -436,7 +436,6 @@ bool quad_walk_step(quad_walk* w, quad_walk_sample* m) {
         (quad_command){{o->gain[0] * m->command.velocity[0], o->gain[1] * m->command.velocity[1]},
                        o->gain[2] * m->command.yaw_rate};
 
-    // Sensed state.
     m->state = quad_read(&place->map, w->x);
     m->state.contact_known = o->contact_known;
     // A toe within 1 mm counts as touching: rigid contact leaves gaps that small.
@@ -474,7 +473,6 @@ bool quad_walk_step(quad_walk* w, quad_walk_sample* m) {
         w->step++;
     }
 
-    // Accumulate the result.
     if (w->over) w->sums.falls = 1;
     w->sums.seconds = (double)w->step * timestep;
     w->sums.cpu += quad_clock_thread_cpu() - began;

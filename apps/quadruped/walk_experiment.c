@@ -230,7 +230,6 @@ static ns_status walk_disturbed(walk_experiment* w, uint32_t number, ns_error* e
     quad_walk_env* envs[WALK_ROBOTS][2] = {{NULL}}; // rigid, spring
     ns_status status = NS_OK;
 
-    // Runs that take part.
     for (uint32_t k = 0; k < w->ndisturbed && status == NS_OK; k++) {
         const walk_run* r = &w->runs[w->disturbed[k]];
         quad_walk_env** env = &envs[r->robot][run_contact(r) == NS_CONTACT_SPRING];

@@ -332,7 +332,6 @@ static void add_gait(const walk_run* r, ns_report* report, ns_section* section) 
         // The report notices a lack of memory itself.
         if (!series || !stands || !touches) return;
 
-        // Two square waves.
         for (uint32_t n = 0; n < count; n++) {
             stands[n] = t->stands[n][leg];
             touches[n] = 0.9 * t->touches[n][leg]; // a little lower, so that both can be seen
@@ -511,11 +510,9 @@ static void add_result(ns_json* j, const char* name, const quad_walk_result* r) 
     // Keys are the run and the metric.
     char key[200];
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
-        // Events first.
         snprintf(key, sizeof key, "%.100s_%s", name, counts[k].name);
         ns_json_count(j, key, counts[k].value);
     }
-    // Then errors.
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         snprintf(key, sizeof key, "%.100s_%s", name, numbers[k].name);
         ns_json_number(j, key, numbers[k].value);

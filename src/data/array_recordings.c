@@ -76,7 +76,6 @@ ns_status ns_dataset_create_arrays(const ns_array_channel* channels, uint32_t nc
     for (uint32_t k = 0; k < nchannel && status == NS_OK; k++) {
         status = add_array_channel(map, &channels[k], k, error);
     }
-    // Controls follow the channels.
     for (uint32_t k = 0; k < ncontrol && status == NS_OK; k++) {
         status = add_array_control(map, controls[k], k, error);
     }

@@ -373,7 +373,6 @@ static ns_status choose_grid(addition* a, const nsi_stream* streams, nsi_grid* g
             a->path, first_line(&streams[0]), per_row);
     }
 
-    // Both ends are samples.
     *grid = (nsi_grid){start, a->period, (uint32_t)steps + 1, tolerance};
     return NS_OK;
 }
@@ -674,13 +673,11 @@ static void describe_source(nsi_text_builder* text, const nsi_map_source* source
         nsi_text_add(text, "single rows");
     }
 
-    // Irregularities.
     if (h->uneven || h->gaps) {
         nsi_text_add(text, " (%s%s%s)", h->uneven ? "uneven" : "", h->uneven && h->gaps ? ", " : "",
                      h->gaps ? "with gaps" : "");
     }
 
-    // Target rate.
     if (h->resampled) {
         nsi_text_add(text, " to ");
         add_rounded(text, 1.0 / period);

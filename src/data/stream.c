@@ -203,7 +203,6 @@ static ns_status repair_times(nsi_stream* s, ns_error* error) {
             s->times[to] = s->times[to - 1];
             s->rows[to] = s->rows[to - 1];
         }
-        // Insert the row.
         s->times[to] = time;
         s->rows[to] = row;
 
@@ -309,7 +308,6 @@ static ns_status cut_rows(nsi_stream* s, ns_error* error) {
 ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
                           const nsi_stream_rows* rows, nsi_arena* arena, nsi_stream* out,
                           ns_error* error) {
-    // Without rows there are no times; callers guarantee at least one row.
     uint32_t first = rows->first;
     *out = (nsi_stream){.map = map,
                         .source = source,

@@ -232,7 +232,6 @@ static void add_ranking_figure(ns_section* section, const ns_discovery* d, uint3
     figure->ncolumn = 2;
     figure->nrow = rows;
 
-    // The chart itself.
     figure->as.bars = (ns_bar_chart){
         .labels = labels, .bars = bars, .rows = rows, .ngroup = 1, .groups = {"share", NULL}};
 }

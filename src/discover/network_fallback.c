@@ -94,7 +94,6 @@ static ns_status trial_blueprint(fallback* f, network_trial* t) {
     def.ninput = t->inputs.count;
     def.outputs = &output;
     def.noutput = 1;
-    // Two hidden layers.
     def.hidden = nsi_thresholds.network.hidden;
     def.nhidden = 2;
     // Inputs are normalised by their mean and standard deviation in the recordings.

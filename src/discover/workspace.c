@@ -47,7 +47,6 @@ ns_status nsi_workspace_system(const nsi_workspace* ws, const ns_system_options*
 
     nsi_free(&ws->allocator, observe);
     if (status == NS_OK) return NS_OK;
-    // Errors name the file.
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     return nsi_fail(error, status, "%.200s: %s", f->spec->path, inner.message);
 }
@@ -307,7 +306,6 @@ ns_status nsi_workspace_cut(nsi_workspace* ws, uint32_t length, ns_error* error)
     ns_window_options loss = nsi_workspace_windows(ws, length);
     for (uint32_t f = 0; f < wanted && status == NS_OK; f++) {
         part.count = 0;
-        // Windows of this fold.
         for (uint32_t k = 0; k < all.count && status == NS_OK; k++) {
             if (fold_of_window(&all, k, recordings, wanted) != f) continue;
             if (!nsi_array_push(&ws->allocator, &part, all.data[k])) status = nsi_fail_nomem(error);

@@ -29,7 +29,6 @@ static void choose_columns(nsi_workspace* ws, const uint32_t* active, uint32_t n
 static bool sum_equations(nsi_workspace* ws, const uint32_t* active, uint32_t n, double damping,
                           double* left) {
     const nsi_term_library* library = ws->library;
-    // Start from zero.
     memset(ws->A, 0, (size_t)n * n * sizeof *ws->A);
     memset(ws->rhs, 0, n * sizeof *ws->rhs);
     *left = 0.0;

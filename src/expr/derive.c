@@ -319,7 +319,7 @@ void ns_gradient(ns_expr y, uint32_t n, const ns_expr* x, ns_expr* dydx) {
         for (uint32_t i = 0; i < n; i++) {
             if (x[i].id < count) wanted[x[i].id] = 1;
         }
-        // dy/dy = 1.
+        // The seed: dy/dy = 1.
         adjoint[y.id] = nsi_graph_const(g, 1.0);
         nsi_diff_reverse(g, count, adjoint, wanted, none, none);
 

@@ -453,7 +453,6 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
         } else if (node->op == NSI_OUT) {
             map[i] = nsi_graph_out(to, map[node->a], node->b);
         } else {
-            // Operations.
             nsi_id mapped[3] = {NSI_NONE, NSI_NONE, NSI_NONE};
             for (uint32_t k = 0; k < nsi_node_arity(node); k++) {
                 mapped[k] = map[nsi_node_operand(node, k)];

@@ -93,7 +93,6 @@ ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out,
         }
     }
 
-    // Memory errors only.
     if (!done) nsi_native_free(r.memory, out);
     nsi_regalloc_free(&r);
     return done ? NS_OK : nsi_fail_nomem(error);

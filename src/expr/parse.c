@@ -356,7 +356,6 @@ static bool parse_range(parser* p, const char* keyword, const nsi_arrays* arrays
     if (length == 0) return fail(p, start, "this block has no array there; remove \"%s\"", keyword);
     p->at = end;
 
-    // Number of the array.
     if (!read_char(p, '@', "an array such as @0+0")) return false;
     start = p->at;
     if (!parse_graph_number(p, UINT32_MAX, array, "the number of an array")) return false;

@@ -41,7 +41,6 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.lanes is %u; allowed are 1, 4, 16, 64",
                         options->lanes);
     }
-    // A caller may cast.
     if (options->backend < NS_BACKEND_AUTO || options->backend > NS_BACKEND_NATIVE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.backend is %d, which is no backend",
                         (int)options->backend);

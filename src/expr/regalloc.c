@@ -366,7 +366,6 @@ static void emit_program(nsi_regalloc* ra, uint32_t form) {
         ra->target->store(ra, NSI_REF(NSI_BASE_OUTPUT, k), ra->target->scratch);
     }
 
-    // Return.
     reserve_code(ra, 1);
     if (ra->failed) return;
     ra->target->finish(ra);

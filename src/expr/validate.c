@@ -7,11 +7,9 @@ static ns_status bad_node(ns_error* error, uint32_t i, const char* what) {
 }
 
 static ns_status check_block(const ns_graph* g, uint32_t i, ns_error* error) {
-    // The reference itself.
     if (g->nodes.data[i].a >= g->blocks.count) return bad_node(error, i, "no such block");
     const nsi_block* block = &g->blocks.data[g->nodes.data[i].a];
     nsi_block_sizes sizes;
-    // Parameters in range.
     if (!block->kind->sizes(block->params, &sizes)) return bad_node(error, i, "bad parameters");
 
     // Numbers of inputs and outputs follow from the parameters.
@@ -57,7 +55,6 @@ ns_status nsi_graph_validate(const ns_graph* g, ns_error* error) {
             return bad_node(error, i, "input without its port");
         }
 
-        // Blocks.
         if (node->op == NSI_BLOCK) {
             ns_status status = check_block(g, i, error);
             if (status != NS_OK) return status;
@@ -73,7 +70,6 @@ ns_status nsi_graph_validate(const ns_graph* g, ns_error* error) {
             }
         }
 
-        // Outputs of blocks.
         if (node->op == NSI_OUT) {
             if (node->b >= g->blocks.data[g->nodes.data[node->a].a].noutput) {
                 return bad_node(error, i, "no such output of the block");

@@ -541,7 +541,6 @@ static ns_status check_hybrid(const nsi_hybrid* hybrid, const ns_allocator* allo
 
     // A learned system replaces the equations of motion, so nothing may refer to them.
     if (hybrid->learned) {
-        // Its own fields.
         status = nsi_learned_check(hybrid->learned, error);
         if (status != NS_OK) return status;
         // Contact and integrator belong to the equations of motion, too.

@@ -83,7 +83,6 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
 
             // Register the name for later references by geoms.
             nsi_names* names = mesh ? &m->meshes : &m->materials;
-            // References must be unambiguous.
             if (nsi_names_find(names, name) != NSI_NONE) {
                 return nsi_reader_fail(reader, e, NS_ERR_PARSE,
                                        "there is already a <%s> \"%.100s\"", e->name, name);
@@ -113,7 +112,7 @@ static double shape_volume(const ns_geom_def* geom, double moments[3]) {
 
     switch (geom->type) {
     case NS_GEOM_SPHERE:
-        // 2/5 m r^2.
+        // Solid ball: 2/5 m r^2.
         moments[0] = moments[1] = moments[2] = 0.4 * a * a;
         return 4.0 / 3.0 * pi * a * a * a;
     case NS_GEOM_CYLINDER: // radius a, half length b

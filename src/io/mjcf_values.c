@@ -304,7 +304,7 @@ bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given
         good = nsi_normalize(q, 4);
         break;
     case 1:
-        // axisangle.
+        // axisangle: axis, then angle.
         good = nsi_normalize(v, 3);
         if (good) nsi_quat_from_axis(v, v[3] * m->angle, q);
         break;

@@ -448,7 +448,6 @@ ns_status ns_table_parse(const char* text, size_t size, const char* name,
     if (!out->memory) return nsi_fail_nomem(error);
     out->memory->allocator = out->memory->arena.allocator = memory;
 
-    // Position of the parser.
     parser p = {.at = text,
                 .end = text + size,
                 .line_start = text,

@@ -441,7 +441,6 @@ static ns_status read_safetensors(reader* r, const unsigned char* bytes, size_t 
                          " bytes long, more than %d MiB; is this a safetensors file?",
                          length, NS_TENSORS_MAX_HEADER >> 20);
     }
-    // A truncated download.
     if (length > size - LENGTH_SIZE) {
         return fail_file(r, NS_ERR_PARSE,
                          "it ends within its header, after %zu of %" PRIu64 " bytes",

@@ -133,7 +133,6 @@ static bool find_end(urdf* u, const nsi_xml_element* joint, const char* which, u
 }
 
 static bool collect_joints(urdf* u) {
-    // Links are known already.
     const nsi_xml_element* e = nsi_xml_child(u->reader->xml->root, "joint");
     for (; e; e = nsi_xml_next(e, "joint")) {
         // Parent and child must be links of the file.
@@ -149,7 +148,6 @@ static bool collect_joints(urdf* u) {
         }
 
         // A link has at most one parent joint, so the joints form a tree.
-        // Both ends exist.
         urdf_link *parent = &u->links.data[joint.parent], *child = &u->links.data[joint.child];
         const char* child_name = u->link_names.items.data[joint.child].name;
         if (parent == child) {
@@ -185,7 +183,6 @@ static bool find_root(urdf* u) {
     // A second link without a parent joint is an error, not another robot.
     for (uint32_t i = 0; i < u->links.count; i++) {
         const urdf_link* link = &u->links.data[i];
-        // Carried by a joint.
         if (link->carrier != NSI_NONE) continue;
         if (u->root != NSI_NONE) {
             return nsi_reader_fail(u->reader, link->element, NS_ERR_PARSE,
@@ -193,7 +190,6 @@ static bool find_root(urdf* u) {
                                    "link \"%.100s\"; there must be one root: join them by a joint",
                                    u->link_names.items.data[u->root].name);
         }
-        // The first candidate.
         u->root = i;
     }
 
@@ -207,7 +203,7 @@ static bool find_root(urdf* u) {
 
     // A root named "world" is the fixed frame itself.
     const nsi_xml_element* root = u->links.data[u->root].element;
-    // ROS convention.
+    // By convention of ROS.
     u->root_is_world = strcmp(u->link_names.items.data[u->root].name, "world") == 0;
     // Inertia of the world would be ignored silently.
     if (u->root_is_world && nsi_xml_child(root, "inertial")) {
@@ -299,7 +295,6 @@ static bool urdf_read_inertial(urdf* u, const nsi_xml_element* link, ns_link_def
                                mass ? "inertia" : "mass");
     }
 
-    // Mass in kg.
     if (!nsi_reader_required(u->reader, mass, "value", &value) ||
         !nsi_reader_number(u->reader, mass, "value", &def->mass)) {
         return false;
@@ -445,7 +440,6 @@ static bool read_contact(urdf* u, const nsi_xml_element* link, const char* name,
         const char* text;
         if (!nsi_reader_only_child(u->reader, contact, numbers[k].name, &element)) return false;
         if (!element) continue;
-        // Elements have a single attribute.
         if (!nsi_reader_required(u->reader, element, "value", &text) ||
             !nsi_reader_number(u->reader, element, "value", numbers[k].value)) {
             return false;
@@ -600,7 +594,6 @@ static bool read_dynamics(urdf* u, const nsi_xml_element* joint, urdf_type type,
                                "stiffness is supported on revolute, continuous and prismatic "
                                "joints only");
     }
-    // Spherical and floating joints keep damping only.
     if (!turns_or_slides) def->rest = 0.0;
     return true;
 }
@@ -620,7 +613,6 @@ static bool read_limit(urdf* u, const nsi_xml_element* joint, urdf_type type, ns
         !nsi_reader_number(u->reader, limit, "upper", &upper)) {
         return false;
     }
-    // Swapped bounds are a mistake.
     if (lower > upper) {
         return nsi_reader_fail(u->reader, limit, NS_ERR_PARSE,
                                "lower is greater than upper; swap them");
@@ -675,7 +667,7 @@ static bool add_planar(urdf* u, const nsi_xml_element* element, const char* join
         if (n[i] * n[i] > n[largest] * n[largest]) largest = i;
     }
     int along = (largest + 1) % 3;
-    // Gram-Schmidt.
+    // Subtract the part along the normal (Gram-Schmidt).
     for (int i = 0; i < 3; i++) axes[0][i] = (i == along ? 1.0 : 0.0) - n[along] * n[i];
     nsi_normalize(axes[0], 3);
     // Right-handed frame.
@@ -810,14 +802,14 @@ static bool add_tree(urdf* u) {
         visited++;
 
         // Without a child joint, climb until a link has another one.
-        // Down.
+        // Down to the first child joint.
         uint32_t next = u->links.data[joint->child].first_joint;
         while (next == NSI_NONE) {
             joint = &u->joints.data[at];
-            // Next to it.
+            // Sideways to the next joint of the same parent.
             next = joint->next;
             if (next != NSI_NONE) break;
-            // Up.
+            // Up to the joint that carries the parent.
             at = u->links.data[joint->parent].carrier;
             if (at == NSI_NONE) break;
         }

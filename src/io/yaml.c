@@ -547,7 +547,6 @@ ns_status nsi_yaml_whole(const nsi_yaml* yaml, const nsi_yaml_node* node, uint64
         number = 10 * number + digit;
     }
 
-    // Lower bound.
     if (number < lower) {
         return fail_value(yaml, node, error, "is too small; at least %llu",
                           (unsigned long long)lower);

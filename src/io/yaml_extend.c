@@ -232,7 +232,6 @@ static ns_status read_base(extension* x, const nsi_yaml_node* node, const char* 
         }
     }
 
-    // The file must exist.
     if (!nsi_file_exists(path)) {
         return nsi_fail(x->error, NS_ERR_IO, "%.200s:%u:%u: extends: there is no file %.200s",
                         node->source->file, node->line, node->column, path);
@@ -260,7 +259,6 @@ static ns_status follow_extends(extension* x, nsi_yaml_node* map, const chain* a
     const char* name = NULL;
     if (!node) return NS_OK;
 
-    // Name of the base.
     ns_status status = nsi_yaml_text(x->out, node, &name, x->error);
     if (status != NS_OK) return status;
     // Long chains are cycles or attacks.

@@ -142,7 +142,6 @@ bool nsi_check_name(const ns_blueprint* blueprint, const char* kind, const char*
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,
                             "network %u has it too; rename one", i + 1);
     }
-    // Formulas.
     for (uint32_t i = 0; i < blueprint->formulas.count; i++) {
         if (strcmp(blueprint->formulas.data[i].def.name, name) != 0) continue;
         return nsi_fault_at(fault, NS_ERR_ARGUMENT, NSI_FIELD_NAME, NSI_NONE,

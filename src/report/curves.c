@@ -269,7 +269,6 @@ static bool curves_fill(maker* m, ns_figure* chart) {
     chart->ncolumn = ncolumn;
     chart->as.lines = (ns_line_chart){
         .x = x, .count = m->count, .breaks = breaks, .panels = panels, .npanel = m->nchannel};
-    // Say what x is.
     chart->as.lines.x_axis.label = m->t == NSI_NONE ? "rows"
                                    : moved          ? "t (s), one trajectory after the other"
                                                     : "t (s)";

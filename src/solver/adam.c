@@ -133,7 +133,6 @@ static ns_status adam_create(const ns_solver_problem* problem, const ns_solver_o
     // Allocate moments and gradient in one block.
     adam_state* kept = nsi_alloc(o->allocator, sizeof *kept);
     double* memory = nsi_alloc_zeroed(o->allocator, 3 * (size_t)s.n * sizeof *memory);
-    // Either both or none.
     if (!kept || !memory) {
         nsi_free(o->allocator, kept);
         nsi_free(o->allocator, memory);

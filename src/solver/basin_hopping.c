@@ -339,7 +339,6 @@ static ns_status make_hopping(const ns_solver_problem* problem, const ns_solver_
     hopping_state* kept = nsi_alloc(o->allocator, sizeof *kept);
     size_t points = (size_t)s.population * s.width;
     double* memory = nsi_alloc_zeroed(o->allocator, 2 * (points + s.population) * sizeof *memory);
-    // Either both or none.
     if (!kept || !memory) {
         nsi_free(o->allocator, kept);
         nsi_free(o->allocator, memory);

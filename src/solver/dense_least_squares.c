@@ -146,7 +146,6 @@ ns_status nsi_dense_problem_create(const ns_solver_problem* problem,
     size_t n = problem->n, m = problem->m;
     nsi_dense_problem* p = nsi_alloc_zeroed(allocator, sizeof *p);
     double* memory = nsi_alloc(allocator, (m + m * n + 2 * n * n + 4 * n + 1) * sizeof *memory);
-    // Either both or none.
     if (!p || !memory) {
         nsi_free(allocator, p);
         nsi_free(allocator, memory);

@@ -101,7 +101,6 @@ static ns_solver_result lm_iterate(lm_state* s, uint32_t iterations) {
             return out;
         }
 
-        // Stopped by the observer.
         if (stop) {
             out.finish = NS_FINISH_STOPPED;
             return out;

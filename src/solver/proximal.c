@@ -220,7 +220,6 @@ static ns_status proximal_create(const ns_solver_problem* problem, const ns_solv
     // Validate the options.
     ns_status status = nsi_penalty_check("proximal", problem->n, options, error);
     if (status != NS_OK) return status;
-    // Apply defaults.
     double step = options->step == 0.0 ? 1e-3 : options->step;
     double tolerance = nsi_option(options->tolerance, 1e-10);
     // A negated comparison also rejects NaN.
@@ -234,7 +233,6 @@ static ns_status proximal_create(const ns_solver_problem* problem, const ns_solv
     // Allocate the state and the work vectors: current, extrapolated and trial point.
     proximal_state* s = nsi_alloc_zeroed(options->allocator, sizeof *s);
     double* work = nsi_alloc(options->allocator, 3 * (size_t)problem->n * sizeof *work);
-    // Either both or none.
     if (!s || !work) {
         nsi_free(options->allocator, s);
         nsi_free(options->allocator, work);

@@ -51,7 +51,6 @@ static bool record_prepare(study_grid* g, study_recorder* r) {
     options.timestep = g->timestep;
     if (g->integrator >= 0) options.integrator = g->integrator;
 
-    // Compile the system.
     const ns_model* model = ns_hybrid_model(r->hybrid);
     if (!nsi_study_take(s, ns_system_create(model, &options, &r->system, &s->error))) return false;
 
@@ -64,7 +63,6 @@ static bool record_prepare(study_grid* g, study_recorder* r) {
     // Allocate memory for one trajectory and one row of its table.
     ns_workspace_size size = {.batch = 1, .steps = g->steps, .threads = 1};
     r->nx = ns_system_get_sizes(r->system).nx;
-    // Everything belongs to the study: failures need no clean-up here.
     r->x0 = nsi_study_zeros(s, r->nx * sizeof *r->x0);
     r->states = nsi_study_zeros(s, ((size_t)g->steps + 1) * r->nx * sizeof *r->states);
     r->names = nsi_study_zeros(s, ((size_t)r->nx + 1) * sizeof *r->names);
@@ -235,7 +233,6 @@ static bool grid_run_cells(study_grid* g) {
             }
         }
 
-        // Per-thread memory.
         ns_fit_free(w.fit);
     }
 
@@ -280,7 +277,6 @@ static ns_status grid_measure(study_grid* g, ns_error* error) {
         seconds = nsi_clock_wall() - began;
     }
 
-    // Rollouts per second.
     if (seconds > 0.0) g->rollouts = count / seconds;
     nsi_objective_free(objective);
     ns_fit_free(w.fit);
