@@ -75,6 +75,8 @@ static bool map_add(json_t** map, const char* name, uint32_t number) {
 typedef struct knowledge {
     const char *name, *unit, *stage;
     bool affects_state;
+    const char *group, *family, *object, *component; // as of ns_quantity_info
+    uint32_t rank, index[2];
     uint32_t place; // in the order of the step
 } knowledge;
 
@@ -94,8 +96,15 @@ static void learn_quantity(void* context, const ns_quantity_info* q) {
                        .unit = cli_pool_format(&f->pool, "%s", q->unit),
                        .stage = ns_choice_name(&ns_stages, (int)q->stage),
                        .affects_state = q->affects_state,
+                       .group = cli_pool_format(&f->pool, "%s", q->group),
+                       .family = cli_pool_format(&f->pool, "%s", q->family),
+                       .object = cli_pool_format(&f->pool, "%s", q->object),
+                       .component = cli_pool_format(&f->pool, "%s", q->component),
+                       .rank = q->rank,
+                       .index = {q->index[0], q->index[1]},
                        .place = 2 * f->count + 1};
-    bool ok = known.name && known.unit && map_add(&f->map, known.name, f->count);
+    bool ok = known.name && known.unit && known.group && known.family && known.object &&
+              known.component && map_add(&f->map, known.name, f->count);
     if (ok && f->count == f->capacity) {
         ok = cli_grow((void**)&f->list, &f->capacity, sizeof *f->list);
     }
@@ -126,19 +135,23 @@ static void free_facts(facts* f) {
 }
 
 // Of an observation. Outputs of networks and formulas come just before the quantity that they change, and
-// have its unit unless they scale it.
+// have its shape, and its unit unless they scale it. Each network is an object of its own.
 static knowledge know(const facts* f, const ns_system* system, uint32_t number) {
     const char* name = ns_system_observation_name(system, number);
     const knowledge* known = recall(f, name);
     if (known) return *known;
 
-    knowledge output = {.name = name, .unit = "", .stage = "", .place = UINT32_MAX};
+    knowledge output = {
+        .name = name, .unit = "", .stage = "", .object = "", .component = "", .place = UINT32_MAX};
     ns_augment mode = NS_AUGMENT_ADD;
     const char* target = ns_system_observation_target(system, number, &mode);
     known = target ? recall(f, target) : NULL;
     if (known) {
         output.stage = known->stage;
         output.place = known->place - 1;
+        output.component = known->component;
+        output.rank = known->rank;
+        memcpy(output.index, known->index, sizeof output.index);
         if (mode != NS_AUGMENT_SCALE) output.unit = known->unit;
     }
     return output;
@@ -149,8 +162,9 @@ static knowledge know(const facts* f, const ns_system* system, uint32_t number) 
 // Quantities that stand in one line: a scalar, components x y z, a vector, a matrix.
 typedef struct group {
     const char* name;
-    const char* member; // the first that was merged into it
-    char parts[64];     // components, "x y z"; "" for indices
+    const char *family, *object; // of its numbers; no family: it is merged with no other
+    const char* member;          // the first that was merged into it
+    char parts[64];              // components, "x y z"; "" for indices
     uint32_t shape[2], rank;
     uint32_t parent; // in the shorter list: group of all that differ in link or joint only
     uint32_t count;  // members
@@ -164,14 +178,6 @@ typedef struct groups {
     uint32_t count, capacity;
     json_t* map; // by name and shape
 } groups;
-
-static bool is_component(const char* name) {
-    static const char* const components[] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
-    for (size_t k = 0; k < sizeof components / sizeof *components; k++) {
-        if (strcmp(name, components[k]) == 0) return true;
-    }
-    return false;
-}
 
 // Add a word to "m, rad" unless it is there; "" is "1" among others.
 static void add_unique_word(char* list, size_t size, const char* word) {
@@ -225,6 +231,15 @@ static int compare_places(const void* a, const void* b) {
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
+// Bytes of the name of a network's output without what distinguishes the numbers of its target, which
+// its name ends in.
+static size_t output_group_size(const facts* f, const ns_system* system, const entry* output) {
+    size_t size = strlen(ns_system_observation_name(system, output->number));
+    const char* target = ns_system_observation_target(system, output->number, NULL);
+    const knowledge* known = target ? recall(f, target) : NULL;
+    return known ? size - (strlen(target) - strlen(known->group)) : size;
+}
+
 // The group of every observation, into group_of (ny); parameters, which have a list of their own, are
 // in none.
 static bool group_observations(groups* g, const cli_model* model, const facts* known,
@@ -234,65 +249,44 @@ static bool group_observations(groups* g, const cli_model* model, const facts* k
         group_of[k] = UINT32_MAX;
         if (ns_model_find_param(model->model, name) != UINT32_MAX) continue;
 
-        // Drop indices and component, so that all numbers of a quantity share a group.
-        uint32_t index[2] = {0}, rank;
-        size_t size;
-        rank = quantity_indices(name, index, &size);
-        const char* slash = strrchr(name, '/');
-        bool component = rank == 0 && slash && is_component(slash + 1);
-        if (component) size = (size_t)(slash - name);
-
+        // All numbers of a quantity share a group.
+        knowledge fact = know(known, system, order[k].number);
+        size_t size = fact.group ? strlen(fact.group) : output_group_size(known, system, &order[k]);
         group_of[k] = find_group(g, name, size, NULL);
         if (group_of[k] == UINT32_MAX) return false;
 
         // Collect unit, stage and shape of the group.
         group* found = &g->list[group_of[k]];
-        knowledge fact = know(known, system, order[k].number);
         add_knowledge(found, &fact);
         found->count++;
-        found->rank = rank;
-        for (uint32_t r = 0; r < rank; r++) {
-            if (index[r] >= found->shape[r]) found->shape[r] = index[r] + 1;
+        found->rank = fact.rank;
+        found->family = fact.family;
+        found->object = fact.object;
+        for (uint32_t r = 0; r < fact.rank; r++) {
+            if (fact.index[r] >= found->shape[r]) found->shape[r] = fact.index[r] + 1;
         }
 
         // Components are listed by name.
-        if (!component) continue;
+        if (!fact.component[0]) continue;
         size_t used = strlen(found->parts);
         snprintf(found->parts + used, sizeof found->parts - used, "%s%s", used ? " " : "",
-                 slash + 1);
+                 fact.component);
     }
     return true;
-}
-
-// The rest of a name of a contact after the number of the point, "/depth" of "/0/depth".
-static const char* after_point(const char* rest) {
-    const char* what = strchr(rest + 1, '/');
-    return what && strspn(rest + 1, "0123456789") == (size_t)(what - rest - 1) ? what : NULL;
 }
 
 // A shorter list: link/foot/pose and link/hand/pose are both link/*/pose, all points of contact
 // contact/*/*/depth.
 static bool merge_groups(groups* from, groups* to) {
-    char name[1200];
     for (uint32_t k = 0; k < from->count; k++) {
         group* g = &from->list[k];
-
-        // Replace the name of link, joint or contact by a star.
-        const char* of = strchr(g->name, '/');
-        const char* rest = of ? strchr(of + 1, '/') : NULL;
-        snprintf(name, sizeof name, "%s", g->name);
-        const char* what = rest && strncmp(g->name, "contact/", 8) == 0 ? after_point(rest) : NULL;
-        if (what) {
-            snprintf(name, sizeof name, "contact/*/*%s", what);
-        } else if (rest) {
-            snprintf(name, sizeof name, "%.*s/*%s", (int)(of - g->name), g->name, rest);
-        }
-
+        const char* name = g->family ? g->family : g->name;
         g->parent = find_group(to, name, strlen(name), g);
         if (g->parent == UINT32_MAX) return false;
 
         // Merge units, stages and counts.
         group* merged = &to->list[g->parent];
+        merged->object = g->object;
         if (merged->count++ == 0) merged->member = g->name;
         for (char* unit = g->units; *unit; unit += strspn(unit, ", ")) {
             char word[64];
@@ -420,9 +414,7 @@ static void print_line(void* to, const line* l) {
     }
     printf("  %-44s  %-16s  %-12s  ", text, l->unit, l->stage);
     if (l->count > 1) {
-        bool points = strncmp(l->name, "contact/*/*/", 12) == 0;
-        printf("%-7s  %u %.*ss\n", l->network, l->count, points ? 5 : (int)strcspn(l->name, "/"),
-               points ? "point" : l->name);
+        printf("%-7s  %u %ss\n", l->network, l->count, g->object);
     } else {
         printf("%s\n", l->network);
     }

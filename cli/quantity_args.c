@@ -15,7 +15,9 @@ static size_t before_digits(const char* name, size_t size) {
     return size;
 }
 
-uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size) {
+// The numbers at the end of a name: 2 for mass_matrix/0/1 with `index` 0, 1; `size` receives the
+// length of the name before them.
+static uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size) {
     uint32_t count = 0;
     *size = strlen(quantity);
     while (count < 2) {

@@ -16,10 +16,6 @@ const char* quantity_column(cli_pool* pool, const char* quantity);
 // The name or glob of a quantity, given the name, glob or column that a person wrote; likewise.
 const char* quantity_pattern(cli_pool* pool, const char* name);
 
-// The numbers at the end of a name: 2 for mass_matrix/0/1 with `index` 0, 1; `size` receives the
-// length of the name before them.
-uint32_t quantity_indices(const char* quantity, uint32_t index[2], size_t* size);
-
 // A system that observes every quantity of the model with contact treated like this; NULL after
 // saying why.
 ns_system* quantity_system(const cli_model* model, const cli_contact* contact);

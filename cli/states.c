@@ -31,11 +31,11 @@ void states_free(states* s) {
 // ---- columns -------------------------------------------------------------------------------
 
 static bool is_bookkeeping(const char* column) {
-    static const char* const names[] = {"t", "time", "traj", "trajectory", "step", "row"};
+    static const char* const names[] = {"t", "time", "traj", "trajectory", "step", "row", "energy"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         if (strcmp(column, names[k]) == 0) return true;
     }
-    return strncmp(column, "energy", 6) == 0;
+    return false;
 }
 
 // Is the column the result of an earlier run?

@@ -457,6 +457,7 @@ typedef struct ns_param {
     ns_param_kind kind;
     uint32_t owner;     ///< number of the link, actuator, geometry or pair; UINT32_MAX: the world
     uint32_t component; ///< of a vector or matrix, from 0
+    bool spatial;       ///< one number of a vector or tensor in space: x y z, rx ry rz, xx xy ...
     bool may_vanish;    ///< 0 is a value like any other, unlike of a mass or a length: an estimate
                         ///< must be able to reach it, and to leave it again
 } ns_param;

@@ -100,6 +100,14 @@ typedef struct ns_quantity_info {
     const char* unit;   ///< "" for none
     ns_stage stage;     ///< in which it is computed
     bool affects_state; ///< the next state depends on it: a network can be attached
+    const char* group;  ///< vector or matrix that it is a number of, "link/foot/pose"; a scalar's
+                        ///< own name
+    const char* family; ///< the group of all objects of its kind, "link/*/pose"
+    const char* object; ///< what the star stands for: "link", "joint", "actuator", "contact",
+                        ///< "geom", "point" (of a contact); "" when there is no star
+    const char* component; ///< "x", "y", "z", "qw", "qx", "qy", "qz"; "" for none
+    uint32_t rank;         ///< number of indices: 1 for "qdd/3", 2 for "mass_matrix/0/1"
+    uint32_t index[2];     ///< from 0
 } ns_quantity_info;
 
 typedef void ns_quantity_visitor(void* context, const ns_quantity_info* quantity);

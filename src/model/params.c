@@ -36,6 +36,21 @@ typedef enum param_unit {
     Q_MASS
 } param_unit;
 
+// Are the components of this kind those of a vector or tensor in space? Sizes depend on the geometry.
+static bool kind_is_spatial(ns_param_kind kind) {
+    switch (kind) {
+    case NS_PARAM_COM:
+    case NS_PARAM_INERTIA:
+    case NS_PARAM_JOINT_ORIGIN:
+    case NS_PARAM_JOINT_ROTATION:
+    case NS_PARAM_JOINT_AXIS:
+    case NS_PARAM_GRAVITY:
+    case NS_PARAM_GEOM_ORIGIN:
+    case NS_PARAM_GEOM_ROTATION: return true;
+    default: return false;
+    }
+}
+
 typedef struct param_row {
     const char* name; // after "link/<l>/" or "joint/<j>/"
     param_unit unit;
@@ -151,6 +166,7 @@ ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NA
     bool slides = info->has_axis && info->nlinear == 1;
     ns_param param = make_param(link_value(link, k), unit_names[row->unit][slides], row->rule);
     param.kind = row->kind;
+    param.spatial = kind_is_spatial(row->kind);
     param.may_vanish = row->may_vanish;
     while (k > param.component && link_rows[k - param.component - 1].kind == row->kind) {
         param.component++;
@@ -177,6 +193,7 @@ ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_
     snprintf(name, NSI_PARAM_NAME_SIZE, "world/gravity/%c", "xyz"[k]);
     ns_param param = make_param(world->gravity[k], "m/s^2", FREE);
     param.kind = NS_PARAM_GRAVITY;
+    param.spatial = true;
     param.component = k;
     return param;
 }
@@ -187,20 +204,22 @@ typedef struct size_row {
     const char* names[3]; // NULL: no such size, or not a parameter
     const char* unit;
     param_rule rules[3];
+    uint32_t naxis; // how many of them, from the first on, are along the axes x y z
 } size_row;
 
 static const size_row size_rows[] = {
     [NS_GEOM_SPHERE] = {{"radius"}, "m", {POSITIVE}},
     [NS_GEOM_CAPSULE] = {{"radius", "half_length"}, "m", {POSITIVE, POSITIVE}},
     [NS_GEOM_CYLINDER] = {{"radius", "half_length"}, "m", {POSITIVE, POSITIVE}},
-    [NS_GEOM_BOX] = {{"half/x", "half/y", "half/z"}, "m", {POSITIVE, POSITIVE, POSITIVE}},
+    [NS_GEOM_BOX] = {{"half/x", "half/y", "half/z"}, "m", {POSITIVE, POSITIVE, POSITIVE}, 3},
     [NS_GEOM_PLANE] = {{NULL}, "", {FREE}},
-    [NS_GEOM_MESH] = {{"scale/x", "scale/y", "scale/z"}, "", {FREE, FREE, FREE}},
-    [NS_GEOM_ELLIPSOID] = {{"half/x", "half/y", "half/z"}, "m", {POSITIVE, POSITIVE, POSITIVE}},
+    [NS_GEOM_MESH] = {{"scale/x", "scale/y", "scale/z"}, "", {FREE, FREE, FREE}, 3},
+    [NS_GEOM_ELLIPSOID] = {{"half/x", "half/y", "half/z"}, "m", {POSITIVE, POSITIVE, POSITIVE}, 3},
     [NS_GEOM_POLYGON] = {{"half_thickness"}, "m", {NOT_NEGATIVE}},
     [NS_GEOM_ELLIPSE] = {{"half/x", "half/y", "half_thickness"},
                          "m",
-                         {POSITIVE, POSITIVE, NOT_NEGATIVE}},
+                         {POSITIVE, POSITIVE, NOT_NEGATIVE},
+                         2},
     [NS_GEOM_POINTS] = {{NULL}, "", {FREE}},
 };
 
@@ -224,6 +243,7 @@ ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NA
         param = make_param(def->size[i], row->unit, row->rules[i]);
         param.kind = NS_PARAM_GEOM_SIZE;
         param.component = i;
+        param.spatial = i < row->naxis;
     } else if (k < NSI_GEOM_ROTATION) {
         param = make_param(def->pose.position[k], "m", FREE);
         param.kind = NS_PARAM_GEOM_ORIGIN;
@@ -233,6 +253,7 @@ ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NA
         param.kind = NS_PARAM_GEOM_ROTATION;
         param.component = k - NSI_GEOM_ROTATION;
     }
+    param.spatial = param.spatial || kind_is_spatial(param.kind);
     return param;
 }
 

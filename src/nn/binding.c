@@ -59,6 +59,7 @@ typedef struct binder {
     const char* const* names;
     const uint8_t* affects_state;
     const char* const* velocities; // along which forces act
+    const uint8_t* spatial;        // numbers of vectors in space
     uint32_t nname;
     ns_allocator allocator;
     ns_error* error;
@@ -307,8 +308,7 @@ static bool match_members(binder* p) {
     snprintf(members, sizeof members, "%s/*", p->text);
     if (!match_glob(p, members)) return false;
     for (uint32_t k = 0; definition(p)->each && k < p->found.count; k++) {
-        const char* name = p->names[p->found.data[k]];
-        if (!strchr("xyz", name[strlen(name) - 1])) p->found.count = 0;
+        if (!p->spatial || !p->spatial[p->found.data[k]]) p->found.count = 0;
     }
     return true;
 }
@@ -805,6 +805,7 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint,
                 .names = quantities->names,
                 .affects_state = quantities->affects_state,
                 .velocities = quantities->conjugate,
+                .spatial = quantities->spatial,
                 .nname = quantities->count,
                 .allocator = own,
                 .error = error};

@@ -53,6 +53,7 @@ typedef struct nsi_binding_quantities {
     const char* const* names;
     const uint8_t* affects_state; // nonzero: the next state depends on it; NULL: on all
     const char* const* conjugate; // velocity along which a force acts, or NULL; NULL: unknown
+    const uint8_t* spatial;       // nonzero: a number of a vector in space; NULL: none is
 } nsi_binding_quantities;
 
 // Networks at quantities that do not affect the state are refused.

@@ -1,6 +1,7 @@
 // Which quantities a step has, in which order, and which of them the next state depends on: each gets
 // an input added, and what reaches the next state counts.
 
+#include "sim/quantity_parts.h"
 #include "sim/system.h"
 
 #include <stdio.h>
@@ -27,14 +28,17 @@ static ns_expr add_probe(void* context, const char* name, ns_expr x) {
 }
 
 // Copy what the graph says of its quantities; `live` (nodes) marks what the next state depends on.
-static bool list_quantities(const ns_graph* graph, const uint8_t* live, nsi_quantity_list* out) {
+static bool list_quantities(const ns_model* model, const ns_graph* graph, const uint8_t* live,
+                            nsi_quantity_list* out) {
     uint32_t count = graph->quantities.count;
     out->names = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->names);
     out->units = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->units);
     out->stages = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->stages);
     out->affects_state = nsi_arena_alloc(&out->arena, (size_t)count + 1);
     out->conjugate = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->conjugate);
-    if (!out->names || !out->units || !out->stages || !out->affects_state || !out->conjugate) {
+    out->spatial = nsi_arena_alloc(&out->arena, (size_t)count + 1);
+    if (!out->names || !out->units || !out->stages || !out->affects_state || !out->conjugate ||
+        !out->spatial) {
         return false;
     }
 
@@ -48,6 +52,9 @@ static bool list_quantities(const ns_graph* graph, const uint8_t* live, nsi_quan
         out->units[k] = quantity->unit;
         out->stages[k] = (ns_stage)quantity->stage;
         out->affects_state[k] = live[graph->inputs.data[probe].node];
+        nsi_quantity_parts parts;
+        nsi_quantity_parts_of(model, quantity->name, &parts);
+        out->spatial[k] = parts.spatial;
         const char* velocity = quantity->conjugate;
         out->conjugate[k] = NULL;
         if (velocity) {
@@ -74,7 +81,7 @@ ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* opt
 
     uint8_t* live = nsi_alloc(&model->allocator, (size_t)graph->nodes.count + 1);
     if (live) nsi_graph_mark_live(graph, live);
-    if (!live || !list_quantities(graph, live, out)) {
+    if (!live || !list_quantities(model, graph, live, out)) {
         nsi_quantity_list_free(out);
         status = nsi_fail_nomem(error);
     }
@@ -103,10 +110,18 @@ ns_status ns_model_quantities(const ns_model* model, const ns_system_options* op
     status = nsi_step_quantities(model, &step, &list, error);
     if (status != NS_OK) return status;
     for (uint32_t k = 0; k < list.count; k++) {
+        nsi_quantity_parts parts;
+        nsi_quantity_parts_of(model, list.names[k], &parts);
         visit(context, &(ns_quantity_info){.name = list.names[k],
                                            .unit = list.units[k],
                                            .stage = list.stages[k],
-                                           .affects_state = list.affects_state[k] != 0});
+                                           .affects_state = list.affects_state[k] != 0,
+                                           .group = parts.group,
+                                           .family = parts.family,
+                                           .object = parts.object,
+                                           .component = parts.component,
+                                           .rank = parts.rank,
+                                           .index = {parts.index[0], parts.index[1]}});
     }
     nsi_quantity_list_free(&list);
     return NS_OK;

@@ -33,6 +33,7 @@ typedef struct nsi_quantity_list {
     ns_stage* stages;
     uint8_t* affects_state; // nonzero: the next state depends on it
     const char** conjugate; // of a force: the velocity along which it acts; otherwise NULL
+    uint8_t* spatial;       // nonzero: one number of a vector or tensor in space
     nsi_arena arena;
 } nsi_quantity_list;
 

@@ -2,6 +2,8 @@
 
 #include "study/study_fits.h"
 
+#include "contact/law.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -232,6 +234,17 @@ bool nsi_study_add_outlines(study_fits* f, const study_figure* of) {
 
 // ---- supports ----------------------------------------------------------------------------------
 
+// The parameter that is the friction of a pair; NULL when there is none.
+static const ns_param* plane_find_friction(const ns_model* model, uint32_t pair) {
+    uint32_t slot = nsi_contact_find_slot("mu");
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nparam; k++) {
+        const ns_param* param = ns_model_param(model, k);
+        bool of_pair = param->kind == NS_PARAM_CONTACT && param->owner == pair;
+        if (of_pair && param->component == slot) return param;
+    }
+    return NULL;
+}
+
 // The friction of a point, of the first pair that it is in. NaN: it touches nothing.
 static double plane_friction_of(const ns_hybrid* hybrid, const char* point) {
     const ns_model* model = ns_hybrid_model(hybrid);
@@ -240,12 +253,10 @@ static double plane_friction_of(const ns_hybrid* hybrid, const char* point) {
     for (uint32_t k = 0; k < ns_model_get_sizes(model).ncontact; k++) {
         const ns_contact_def* pair = ns_model_contact(model, k);
         if (strcmp(pair->a, point) != 0 && strcmp(pair->b, point) != 0) continue;
-        char name[600];
-        snprintf(name, sizeof name, "contact/%.500s/mu", pair->name);
-        const ns_param* mu = ns_model_param(model, ns_model_find_param(model, name));
+        const ns_param* mu = plane_find_friction(model, k);
         double value = mu ? mu->value : pair->mu;
-        for (uint32_t i = 0; i < options.nset; i++) {
-            if (ns_glob_match(options.set[i].pattern, name)) value = options.set[i].value;
+        for (uint32_t i = 0; i < options.nset && mu; i++) {
+            if (ns_glob_match(options.set[i].pattern, mu->name)) value = options.set[i].value;
         }
         return value;
     }

@@ -106,9 +106,9 @@ static void check_use(const nsi_binding* binding, uint32_t number) {
 static void check_plan(const ns_blueprint* blueprint) {
     nsi_binding* binding = NULL;
     ns_error error = {0};
-    ns_status status =
-        nsi_binding_create(blueprint, &(nsi_binding_quantities){NNAME, names, NULL, conjugate},
-                           NULL, &binding, &error);
+    ns_status status = nsi_binding_create(
+        blueprint, &(nsi_binding_quantities){NNAME, names, NULL, conjugate, NULL}, NULL, &binding,
+        &error);
     REQUIRE((status == NS_OK) == (binding != NULL) && status == error.status);
     REQUIRE(status == NS_OK || strncmp(error.message, "fuzz:", 5) == 0);
     if (!binding) return;

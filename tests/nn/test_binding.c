@@ -73,7 +73,12 @@ static const char* const conjugate[NNAME] = {
     [28] = "joint/ball/velocity/1",
     [29] = "joint/ball/velocity/2",
 };
-static const nsi_binding_quantities quantities = {NNAME, names, NULL, conjugate};
+
+// Numbers of vectors in space.
+static const uint8_t spatial[NNAME] = {
+    [7] = 1,  [8] = 1,  [9] = 1,  [10] = 1, [11] = 1, [12] = 1, [13] = 1,
+    [14] = 1, [15] = 1, [16] = 1, [17] = 1, [18] = 1, [19] = 1};
+static const nsi_binding_quantities quantities = {NNAME, names, NULL, conjugate, spatial};
 
 static ns_blueprint* parse(const char* networks) {
     char text[4000];
@@ -221,8 +226,8 @@ static void names_with_glob_characters_stand_for_themselves(void** state) {
         parse("- {name: n, each: 'link/*', inputs: '{}/v', outputs: '{}/f'}\n");
     nsi_binding* binding = NULL;
     assert_int_equal(nsi_binding_create(blueprint,
-                                        &(nsi_binding_quantities){4, odd_names, NULL, NULL}, NULL,
-                                        &binding, NULL),
+                                        &(nsi_binding_quantities){4, odd_names, NULL, NULL, NULL},
+                                        NULL, &binding, NULL),
                      NS_OK);
     assert_string_equal(describe(binding),
                         "n: link/a*/v -> link/a*/f\nn: link/ab/v -> link/ab/f\n");
@@ -276,8 +281,9 @@ static void names_may_change_afterwards(void** state) {
     const char* own[] = {input, output};
     ns_blueprint* blueprint = parse("- {name: a, inputs: ['q/*', 'prev:q/0'], outputs: 'qdd/*'}\n");
     nsi_binding* binding = NULL;
-    assert_int_equal(nsi_binding_create(blueprint, &(nsi_binding_quantities){2, own, NULL, NULL},
-                                        NULL, &binding, NULL),
+    assert_int_equal(nsi_binding_create(blueprint,
+                                        &(nsi_binding_quantities){2, own, NULL, NULL, NULL}, NULL,
+                                        &binding, NULL),
                      NS_OK);
     input[0] = output[0] = 'X';
     own[0] = own[1] = NULL;
@@ -372,8 +378,8 @@ static void check_wrong(const wrong* rows, size_t count, const uint8_t* affects_
         ns_error error = {0};
         ns_status expected = rows[i].status == NS_OK ? NS_ERR_ARGUMENT : rows[i].status;
         ns_status status = nsi_binding_create(
-            blueprint, &(nsi_binding_quantities){NNAME, names, affects_state, conjugate}, NULL,
-            &binding, &error);
+            blueprint, &(nsi_binding_quantities){NNAME, names, affects_state, conjugate, spatial},
+            NULL, &binding, &error);
         if (status != expected || strcmp(error.message, rows[i].message) != 0) {
             fail_msg("%s\ngives %d: \"%s\"\nand not \"%s\"", rows[i].networks, status,
                      error.message, rows[i].message);
@@ -522,7 +528,8 @@ static void outputs_must_have_an_effect(void** state) {
         parse("- {name: n, each: 'link/*', inputs: q/0, outputs: '{}/force/x'}\n");
     nsi_binding* binding = NULL;
     assert_int_equal(
-        nsi_binding_create(blueprint, &(nsi_binding_quantities){NNAME, names, moving(), conjugate},
+        nsi_binding_create(blueprint,
+                           &(nsi_binding_quantities){NNAME, names, moving(), conjugate, spatial},
                            NULL, &binding, NULL),
         NS_OK);
     assert_string_equal(describe(binding), "n: q/0 -> link/thigh/force/x\n");
@@ -554,10 +561,11 @@ static void a_velocity_may_be_missing(void** state) {
         assert_int_equal(ns_blueprint_add(blueprint, &def, NULL), NS_OK);
         nsi_binding* binding = NULL;
         ns_error error;
-        assert_int_equal(nsi_binding_create(blueprint,
-                                            &(nsi_binding_quantities){4, few, NULL, few_conjugate},
-                                            NULL, &binding, &error),
-                         NS_ERR_ARGUMENT);
+        assert_int_equal(
+            nsi_binding_create(blueprint,
+                               &(nsi_binding_quantities){4, few, NULL, few_conjugate, NULL}, NULL,
+                               &binding, &error),
+            NS_ERR_ARGUMENT);
         // Made by calls: no file and line.
         assert_int_equal(strncmp(error.message, "network \"n\": ", 13), 0);
         if (!strstr(error.message, rows[i].message)) fail_msg("%s", error.message);
@@ -582,10 +590,11 @@ static void many_names_are_handled(void** state) {
         parse("- {name: n, each: 'link/*', inputs: '{}/v/*', outputs: '{}/f/?'}\n");
     nsi_binding* binding = NULL;
     ns_error error;
-    assert_int_equal(nsi_binding_create(blueprint,
-                                        &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL},
-                                        NULL, &binding, &error),
-                     NS_OK);
+    assert_int_equal(
+        nsi_binding_create(blueprint,
+                           &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL, NULL}, NULL,
+                           &binding, &error),
+        NS_OK);
     assert_int_equal(binding->ninstance, LINKS);
     assert_string_equal(binding->instances[1234].inputs[1].name, "link/l1234/v/y");
     assert_string_equal(binding->instances[1234].outputs[1], "link/l1234/f/y");
@@ -594,17 +603,19 @@ static void many_names_are_handled(void** state) {
 
     // Too many for one network, and for the matrix of a dissipative one.
     blueprint = parse("- {name: n, inputs: 'link/*/v/*', outputs: end}\n");
-    assert_int_equal(nsi_binding_create(blueprint,
-                                        &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL},
-                                        NULL, &binding, &error),
-                     NS_ERR_LIMIT);
+    assert_int_equal(
+        nsi_binding_create(blueprint,
+                           &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL, NULL}, NULL,
+                           &binding, &error),
+        NS_ERR_LIMIT);
     ns_blueprint_free(blueprint);
     blueprint = parse("- {name: n, inputs: link/l0/v/x, outputs: 'link/l1*/f/*',"
                       " conjugate: 'link/l1*/v/*', structure: dissipative}\n");
-    assert_int_equal(nsi_binding_create(blueprint,
-                                        &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL},
-                                        NULL, &binding, &error),
-                     NS_ERR_LIMIT);
+    assert_int_equal(
+        nsi_binding_create(blueprint,
+                           &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL, NULL}, NULL,
+                           &binding, &error),
+        NS_ERR_LIMIT);
     assert_string_equal(error.message,
                         "f.yaml:2:43: network \"n\": outputs: 2222 are too many for the structure"
                         " dissipative, which is learned as a matrix of at most 16383 numbers");
@@ -616,8 +627,9 @@ static void no_names_at_all(void** state) {
     ns_blueprint* blueprint = parse("- {name: n, inputs: q/0, outputs: qdd/0}\n");
     nsi_binding* binding = NULL;
     ns_error error;
-    assert_int_equal(nsi_binding_create(blueprint, &(nsi_binding_quantities){0, NULL, NULL, NULL},
-                                        NULL, &binding, &error),
+    assert_int_equal(nsi_binding_create(blueprint,
+                                        &(nsi_binding_quantities){0, NULL, NULL, NULL, NULL}, NULL,
+                                        &binding, &error),
                      NS_ERR_ARGUMENT);
     assert_string_equal(error.message,
                         "f.yaml:2:35: network \"n\": outputs: no quantity is called \"qdd/0\"");
