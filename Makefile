@@ -91,8 +91,9 @@ check-format:
 	@clang-format --dry-run -Werror $(sources)
 
 check-client:
-	@echo "== the program includes public headers only"
+	@echo "== the program includes public headers only, folders those of layers below"
 	@tools/check_client.sh
+	@tools/check_layers.sh
 
 check-clang:
 	@echo "== clang build and tests (build-clang)"

@@ -10,6 +10,7 @@
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"
 #include "neuralsim/discover.h"
+#include "neuralsim/estimates.h"
 #include "neuralsim/expr.h"
 #include "neuralsim/figure.h"
 #include "neuralsim/fit.h"

@@ -36,6 +36,19 @@ void nsi_result_free(nsi_result* result) {
     nsi_result_init(&memory, result);
 }
 
+ns_status nsi_result_identify(nsi_result* result, const double* information, double sigma,
+                              const double* sizes, ns_error* error) {
+    nsi_identification found = {.allocator = result->allocator,
+                                .estimates = result->estimates,
+                                .correlation = result->correlation,
+                                .directions = result->directions};
+    ns_status status = nsi_identify(&found, information, sigma, sizes, error);
+    result->estimates = found.estimates;
+    result->correlation = found.correlation;
+    result->directions = found.directions;
+    return status;
+}
+
 ns_fit_result nsi_result_view(const nsi_result* a) {
     return (ns_fit_result){.title = a->title,
                            .model = a->model,

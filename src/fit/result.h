@@ -9,6 +9,7 @@
 #include "neuralsim/fit.h"
 #include "report/figure_data.h"
 #include "report/motion_data.h"
+#include "sysid/identifiability.h"
 
 typedef struct nsi_result {
     ns_allocator allocator; // of all arrays; texts live in the arena
@@ -18,13 +19,13 @@ typedef struct nsi_result {
     const char* citation;                  // of the data, or ""
     const char* fit;                       // its name among those it was read from, or NULL
 
-    NSI_ARRAY(ns_estimate) estimates;
+    nsi_estimates estimates;
     NSI_ARRAY(ns_fitted_coefficient) coefficients;
     double* correlation; // (nestimate x nestimate), NaN where there is no error. NULL: neither it
                          // nor standard errors and verdicts are computed
-    NSI_ARRAY(ns_parameter_direction) directions; // null ones first
-    double sigma;     // of the residuals, in units of the channels' scales
-    bool noise_known; // every channel has a sigma; otherwise the scale is how far it goes
+    nsi_directions directions; // null ones first
+    double sigma;              // of the residuals, in units of the channels' scales
+    bool noise_known;          // every channel has a sigma; otherwise the scale is how far it goes
     uint32_t nresidual, nweight; // weights of networks
 
     ns_score before[NS_ROLE_COUNT], after[NS_ROLE_COUNT]; // windows 0: no such data
@@ -43,16 +44,7 @@ void nsi_result_free(nsi_result* result);
 // The result as callers see it; it points into the result.
 ns_fit_result nsi_result_view(const nsi_result* result);
 
-// Fill standard errors, verdicts, correlation and directions of `result->estimates`, whose other
-// fields are there. Parameters are analysed relative to their size: to |value|, or where that is
-// nearly nothing to the size given.
-// @param information  (n x n) J'J of the residuals for the parameters in their own units, all else
-//                     (weights, states) eliminated; lower triangle counts
-// @param sigma        standard deviation of the residuals
-// @param sizes        (n) of parameters whose value is near 0; NULL: a thousandth of the start, or
-//                     1e-3 where that is 0
-// @return NS_OK, NS_ERR_NOMEM; NS_ERR_NONFINITE, naming the parameter: information, sigma or value
-//         is not finite; NS_ERR_INVALID: LAPACK found no eigenvalues
+// Standard errors, verdicts, correlation and directions of the estimates; as nsi_identify().
 ns_status nsi_result_identify(nsi_result* result, const double* information, double sigma,
                               const double* sizes, ns_error* error);
 

@@ -2,9 +2,6 @@
 
 #include "fit/result_words.h"
 
-static const ns_choice verdict_rows[] = {NS_VERDICT_MAP(NS_CHOICE_ROW)};
-const ns_choices ns_verdicts = NS_CHOICES("verdict", verdict_rows);
-
 const char* nsi_result_verdict(const nsi_result* result, uint32_t estimate) {
     if (!result->correlation) return NULL;
     return ns_choice_name(&ns_verdicts, (int)result->estimates.data[estimate].verdict);

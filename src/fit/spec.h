@@ -6,7 +6,7 @@
 #include "fit/result.h"
 #include "io/learned_file.h"
 #include "io/schema.h"
-#include "sysid/objective.h"
+#include "sysid/stage_solver.h"
 
 // A file of recordings, or a part of it.
 typedef struct nsi_fit_spec_file {
@@ -25,21 +25,6 @@ typedef struct nsi_fit_spec_variant {
     const char *name, *files, *model; // files: a glob; model: a path as written
     const nsi_yaml_node* node;        // for messages
 } nsi_fit_spec_variant;
-
-// One local optimisation.
-typedef struct nsi_stage {
-    ns_window_options windows;
-    bool teacher_forcing; // the network sees recorded states instead of its own
-    const ns_solver* solver;
-    uint32_t iterations;
-    double tolerance;
-    double learning_rate;     // of stochastic solvers
-    double learning_rate_end; // at the end of the stage; negative: learning_rate / 100
-    uint32_t batch;           // windows per step of them; 0: all
-    double clip_norm;         // of the gradient; 0: any
-    double l1, group;         // sparse-group lasso on first layers
-    bool adaptive;            // over the sizes that groups have at the beginning
-} nsi_stage;
 
 typedef struct nsi_search {
     const ns_solver* solver; // NULL: there is no search

@@ -14,10 +14,14 @@
 //
 // Bounds play no part in this: a parameter that ended at one is analysed as if it could move.
 
-#include "fit/result.h"
+#include "sysid/identifiability.h"
+
 #include "solver/solvers.h"
 
 #include <math.h>
+
+static const ns_choice verdict_rows[] = {NS_VERDICT_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_verdicts = NS_CHOICES("verdict", verdict_rows);
 
 // A value below this share of its start says little about what the parameter is measured in; where
 // it started at 0 it is taken for a length in metres or the like.
@@ -93,13 +97,13 @@ static double size_of(const ns_estimate* e, const double* given) {
 }
 
 // Sizes, who has an effect, and H_u with a unit diagonal in the lower triangle of A.
-static ns_status scale_information(const nsi_result* result, const double* information,
+static ns_status scale_information(const nsi_identification* found, const double* information,
                                    const double* sizes, analysis* a, ns_error* error) {
-    uint32_t count = result->estimates.count;
+    uint32_t count = found->estimates.count;
 
     // The effect of a relative change of each parameter; those without effect are left out.
     for (uint32_t j = 0; j < count; j++) {
-        const ns_estimate* e = &result->estimates.data[j];
+        const ns_estimate* e = &found->estimates.data[j];
         a->size[j] = size_of(e, sizes ? &sizes[j] : NULL);
         double diagonal = information[(size_t)j * count + j];
         double effect = diagonal > 0.0 ? a->size[j] * sqrt(diagonal) : 0.0;
@@ -126,7 +130,7 @@ static ns_status scale_information(const nsi_result* result, const double* infor
             if (!isfinite(share)) {
                 return nsi_fail(error, NS_ERR_NONFINITE,
                                 "the information about \"%.120s\" and \"%.120s\" is not finite",
-                                result->estimates.data[j].name, result->estimates.data[k].name);
+                                found->estimates.data[j].name, found->estimates.data[k].name);
             }
             a->A[(size_t)row * a->n + column] = row == column ? 1.0 : share;
         }
@@ -282,11 +286,11 @@ static void make_sparse(analysis* a) {
     }
 }
 
-// ---- result ----------------------------------------------------------------------------------
+// ---- findings --------------------------------------------------------------------------------
 
-static bool push_direction(nsi_result* result, const analysis* a, const double* row, double error,
-                           bool null) {
-    double* change = nsi_alloc_zeroed(&result->allocator, sizeof(double) * result->estimates.count);
+static bool push_direction(nsi_identification* found, const analysis* a, const double* row,
+                           double error, bool null) {
+    double* change = nsi_alloc_zeroed(&found->allocator, sizeof(double) * found->estimates.count);
     if (!change) return false;
     double largest = row[find_largest(a->n, row)];
     for (uint32_t j = 0; j < a->n; j++) {
@@ -294,22 +298,22 @@ static bool push_direction(nsi_result* result, const analysis* a, const double* 
         if (fabs(share) >= SMALL_CHANGE) change[a->index[j]] = share;
     }
     ns_parameter_direction direction = {.change = change, .error = error, .null = null};
-    if (nsi_array_push(&result->allocator, &result->directions, direction)) return true;
-    nsi_free(&result->allocator, change);
+    if (nsi_array_push(&found->allocator, &found->directions, direction)) return true;
+    nsi_free(&found->allocator, change);
     return false;
 }
 
-static bool push_null_directions(nsi_result* result, const analysis* a) {
+static bool push_null_directions(nsi_identification* found, const analysis* a) {
     for (uint32_t r = 0; r < a->nnull; r++) {
-        if (!push_direction(result, a, a->basis + (size_t)r * a->n, INFINITY, true)) return false;
+        if (!push_direction(found, a, a->basis + (size_t)r * a->n, INFINITY, true)) return false;
     }
     return true;
 }
 
 // The worst first.
-static void sort_directions(nsi_result* result, uint32_t from) {
-    ns_parameter_direction* d = result->directions.data;
-    for (uint32_t k = from + 1; k < result->directions.count; k++) {
+static void sort_directions(nsi_identification* found, uint32_t from) {
+    ns_parameter_direction* d = found->directions.data;
+    for (uint32_t k = from + 1; k < found->directions.count; k++) {
         ns_parameter_direction moved = d[k];
         uint32_t to = k;
         for (; to > from && d[to - 1].error < moved.error; to--) d[to] = d[to - 1];
@@ -317,21 +321,21 @@ static void sort_directions(nsi_result* result, uint32_t from) {
     }
 }
 
-static bool push_poor_directions(nsi_result* result, const analysis* a) {
-    uint32_t first = result->directions.count;
+static bool push_poor_directions(nsi_identification* found, const analysis* a) {
+    uint32_t first = found->directions.count;
     for (uint32_t k = a->n; k-- > 0;) {
         const double* row = a->V + (size_t)k * a->n;
         double largest = fabs(row[find_largest(a->n, row)]);
         double error = a->sigma * sqrt(fmax(0.0, a->value[k])) * largest;
-        if (error > POOR_ERROR && !push_direction(result, a, row, error, false)) return false;
+        if (error > POOR_ERROR && !push_direction(found, a, row, error, false)) return false;
     }
-    sort_directions(result, first);
+    sort_directions(found, first);
     return true;
 }
 
-static bool is_undetermined(const nsi_result* result, uint32_t estimate) {
-    for (uint32_t k = 0; k < result->directions.count; k++) {
-        const ns_parameter_direction* direction = &result->directions.data[k];
+static bool is_undetermined(const nsi_identification* found, uint32_t estimate) {
+    for (uint32_t k = 0; k < found->directions.count; k++) {
+        const ns_parameter_direction* direction = &found->directions.data[k];
         if (direction->null && fabs(direction->change[estimate]) > SIZEABLE) return true;
     }
     return false;
@@ -351,47 +355,54 @@ static ns_verdict identify_judge(const ns_estimate* e, double size) {
     return e->standard_error > POOR_ERROR * size ? NS_VERDICT_POOR : NS_VERDICT_OK;
 }
 
-static void fill_estimates(nsi_result* result, const analysis* a) {
-    uint32_t count = result->estimates.count;
-    for (uint32_t j = 0; j < count; j++) result->estimates.data[j].standard_error = NAN;
+static void fill_estimates(nsi_identification* found, const analysis* a) {
+    uint32_t count = found->estimates.count;
+    for (uint32_t j = 0; j < count; j++) found->estimates.data[j].standard_error = NAN;
     for (uint32_t i = 0; i < a->n; i++) {
         uint32_t j = a->index[i];
         double deviation = a->sigma * sqrt(fmax(0.0, a->P[(size_t)i * a->n + i]));
-        result->estimates.data[j].standard_error =
-            is_undetermined(result, j) ? INFINITY : a->size[j] * deviation;
+        found->estimates.data[j].standard_error =
+            is_undetermined(found, j) ? INFINITY : a->size[j] * deviation;
     }
     for (uint32_t j = 0; j < count; j++) {
-        ns_estimate* e = &result->estimates.data[j];
+        ns_estimate* e = &found->estimates.data[j];
         e->verdict = identify_judge(e, a->size[j]);
     }
 }
 
-static void fill_correlation(nsi_result* result, const analysis* a) {
-    uint32_t count = result->estimates.count, n = a->n;
-    for (size_t k = 0; k < (size_t)count * count; k++) result->correlation[k] = NAN;
+static void fill_correlation(nsi_identification* found, const analysis* a) {
+    uint32_t count = found->estimates.count, n = a->n;
+    for (size_t k = 0; k < (size_t)count * count; k++) found->correlation[k] = NAN;
     for (uint32_t i = 0; i < n; i++) {
-        if (!isfinite(result->estimates.data[a->index[i]].standard_error)) continue;
+        if (!isfinite(found->estimates.data[a->index[i]].standard_error)) continue;
         for (uint32_t k = 0; k < n; k++) {
-            if (!isfinite(result->estimates.data[a->index[k]].standard_error)) continue;
+            if (!isfinite(found->estimates.data[a->index[k]].standard_error)) continue;
             double scale = sqrt(a->P[(size_t)i * n + i]) * sqrt(a->P[(size_t)k * n + k]);
             if (!(scale > 0.0)) continue;
             double share = i == k ? 1.0 : a->P[(size_t)i * n + k] / scale;
-            result->correlation[(size_t)a->index[i] * count + a->index[k]] =
+            found->correlation[(size_t)a->index[i] * count + a->index[k]] =
                 fmax(-1.0, fmin(1.0, share));
         }
     }
 }
 
-static void drop_directions(nsi_result* result) {
-    for (uint32_t k = 0; k < result->directions.count; k++) {
-        nsi_free(&result->allocator, result->directions.data[k].change);
+static void drop_directions(nsi_identification* found) {
+    for (uint32_t k = 0; k < found->directions.count; k++) {
+        nsi_free(&found->allocator, found->directions.data[k].change);
     }
-    nsi_array_free(&result->allocator, &result->directions);
+    nsi_array_free(&found->allocator, &found->directions);
 }
 
-static ns_status analyse(nsi_result* result, const double* information, const double* sizes,
+void nsi_identification_free(nsi_identification* found) {
+    drop_directions(found);
+    nsi_array_free(&found->allocator, &found->estimates);
+    nsi_free(&found->allocator, found->correlation);
+    found->correlation = NULL;
+}
+
+static ns_status analyse(nsi_identification* found, const double* information, const double* sizes,
                          analysis* a, ns_error* error) {
-    ns_status status = scale_information(result, information, sizes, a, error);
+    ns_status status = scale_information(found, information, sizes, a, error);
     if (status != NS_OK) return status;
     if (a->n > 0) {
         status = eigen(a, error);
@@ -399,25 +410,25 @@ static ns_status analyse(nsi_result* result, const double* information, const do
         split(a);
         project(a);
         make_sparse(a);
-        if (!push_null_directions(result, a)) return nsi_fail_nomem(error);
+        if (!push_null_directions(found, a)) return nsi_fail_nomem(error);
 
         memcpy(a->A, a->P, sizeof(double) * a->n * a->n);
         status = eigen(a, error);
         if (status != NS_OK) return status;
-        if (!push_poor_directions(result, a)) return nsi_fail_nomem(error);
+        if (!push_poor_directions(found, a)) return nsi_fail_nomem(error);
     }
-    fill_estimates(result, a);
-    fill_correlation(result, a);
+    fill_estimates(found, a);
+    fill_correlation(found, a);
     return NS_OK;
 }
 
-ns_status nsi_result_identify(nsi_result* result, const double* information, double sigma,
-                              const double* sizes, ns_error* error) {
-    uint32_t count = result->estimates.count;
-    const ns_allocator* memory = &result->allocator;
-    drop_directions(result);
-    nsi_free(memory, result->correlation);
-    result->correlation = NULL;
+ns_status nsi_identify(nsi_identification* found, const double* information, double sigma,
+                       const double* sizes, ns_error* error) {
+    uint32_t count = found->estimates.count;
+    const ns_allocator* memory = &found->allocator;
+    drop_directions(found);
+    nsi_free(memory, found->correlation);
+    found->correlation = NULL;
     if (!(sigma >= 0.0) || isinf(sigma)) {
         return nsi_fail(error, NS_ERR_NONFINITE,
                         "the standard deviation of the residuals is not a finite number from 0 on");
@@ -427,13 +438,13 @@ ns_status nsi_result_identify(nsi_result* result, const double* information, dou
     analysis a;
     if (!identify_allocate(memory, count, &a)) return nsi_fail_nomem(error);
     a.sigma = sigma;
-    result->correlation = nsi_alloc(memory, sizeof(double) * count * count);
-    ns_status status = result->correlation ? analyse(result, information, sizes, &a, error)
-                                           : nsi_fail_nomem(error);
+    found->correlation = nsi_alloc(memory, sizeof(double) * count * count);
+    ns_status status =
+        found->correlation ? analyse(found, information, sizes, &a, error) : nsi_fail_nomem(error);
     release(memory, &a);
     if (status == NS_OK) return NS_OK;
-    drop_directions(result);
-    nsi_free(memory, result->correlation);
-    result->correlation = NULL;
+    drop_directions(found);
+    nsi_free(memory, found->correlation);
+    found->correlation = NULL;
     return status;
 }

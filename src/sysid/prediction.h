@@ -9,7 +9,7 @@
 #define NSI_SYSID_PREDICTION_H
 
 #include "expr/formula_syntax.h"
-#include "fit/result.h"
+#include "neuralsim/estimates.h"
 #include "sysid/objective.h"
 
 // A function of channels whose error counts: the angle of a link in the world, say.

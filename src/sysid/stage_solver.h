@@ -3,8 +3,22 @@
 #ifndef NSI_SYSID_STAGE_SOLVER_H
 #define NSI_SYSID_STAGE_SOLVER_H
 
-#include "fit/spec.h"
 #include "sysid/gauss_newton.h"
+
+// One local optimisation.
+typedef struct nsi_stage {
+    ns_window_options windows;
+    bool teacher_forcing; // the network sees recorded states instead of its own
+    const ns_solver* solver;
+    uint32_t iterations;
+    double tolerance;
+    double learning_rate;     // of stochastic solvers
+    double learning_rate_end; // at the end of the stage; negative: learning_rate / 100
+    uint32_t batch;           // windows per step of them; 0: all
+    double clip_norm;         // of the gradient; 0: any
+    double l1, group;         // sparse-group lasso on first layers
+    bool adaptive;            // over the sizes that groups have at the beginning
+} nsi_stage;
 
 typedef struct nsi_stage_solver nsi_stage_solver;
 

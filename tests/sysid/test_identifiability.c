@@ -1,8 +1,8 @@
 // What the data says about parameters, against regressions and null spaces that are known.
 
-#include "fit/result.h"
 #include "support/assert.h"
 #include "support/testalloc.h"
+#include "sysid/identifiability.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -22,9 +22,10 @@ typedef struct problem {
     double sigma;
 } problem;
 
-static void fill(nsi_result* result, const ns_allocator* memory, uint32_t n, const double* value) {
+static void fill(nsi_identification* result, const ns_allocator* memory, uint32_t n,
+                 const double* value) {
     static const char* const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-    nsi_result_init(memory, result);
+    *result = (nsi_identification){.allocator = memory ? *memory : ns_default_allocator()};
     for (uint32_t k = 0; k < n; k++) {
         ns_estimate e = {.name = k < 8 ? names[k] : "more",
                          .unit = "kg",
@@ -46,12 +47,13 @@ static void gram(uint32_t m, uint32_t n, const double* J, double* H) {
     }
 }
 
-static void identify(nsi_result* result, const double* H, double sigma, const double* sizes) {
+static void identify(nsi_identification* result, const double* H, double sigma,
+                     const double* sizes) {
     ns_error error = {0};
-    must(nsi_result_identify(result, H, sigma, sizes, &error), &error);
+    must(nsi_identify(result, H, sigma, sizes, &error), &error);
 }
 
-static void solve(const problem* p, nsi_result* result) {
+static void solve(const problem* p, nsi_identification* result) {
     static double H[MOST * MOST];
     gram(p->m, p->n, p->J, H);
     fill(result, NULL, p->n, p->value);
@@ -62,7 +64,8 @@ static void assert_close(double a, double b, double relative) {
     if (!(fabs(a - b) <= relative * fmax(fabs(a), fabs(b)))) fail_msg("%.17g is not %.17g", a, b);
 }
 
-static void assert_change(const nsi_result* result, uint32_t direction, const double* expected) {
+static void assert_change(const nsi_identification* result, uint32_t direction,
+                          const double* expected) {
     for (uint32_t k = 0; k < result->estimates.count; k++) {
         double change = result->directions.data[direction].change[k];
         if (fabs(change - expected[k]) > 1e-6) {
@@ -71,11 +74,11 @@ static void assert_change(const nsi_result* result, uint32_t direction, const do
     }
 }
 
-static ns_verdict verdict(const nsi_result* result, uint32_t k) {
+static ns_verdict verdict(const nsi_identification* result, uint32_t k) {
     return result->estimates.data[k].verdict;
 }
 
-static double error_of(const nsi_result* result, uint32_t k) {
+static double error_of(const nsi_identification* result, uint32_t k) {
     return result->estimates.data[k].standard_error;
 }
 
@@ -112,7 +115,7 @@ static void a_line_has_the_errors_of_the_textbook(void** state) {
         sx += x[k];
         sxx += x[k] * x[k];
     }
-    nsi_result result;
+    nsi_identification result;
     solve(&p, &result);
     double determinant = 5.0 * sxx - sx * sx;
     assert_close(error_of(&result, 0), sigma * sqrt(sxx / determinant), 1e-12);
@@ -123,7 +126,7 @@ static void a_line_has_the_errors_of_the_textbook(void** state) {
     assert_int_equal(verdict(&result, 0), NS_VERDICT_OK);
     assert_int_equal(verdict(&result, 1), NS_VERDICT_OK);
     assert_int_equal(result.directions.count, 0);
-    nsi_result_free(&result);
+    nsi_identification_free(&result);
 }
 
 // A parameter known only to 80 % alone, and a pair whose sum is well known and whose difference is
@@ -134,7 +137,7 @@ static void poor_ones_are_named_with_their_error(void** state) {
     p.J[0] = 1.0 / (0.8 * 2.0);                      // 0.8 of a
     p.J[3 + 1] = p.J[3 + 2] = 1000.0;                // b + c
     p.J[6 + 1] = 1.0 / 1.4, p.J[6 + 2] = -1.0 / 1.4; // (b - c) / 1.4: d = 0.7 (1, -1) is one
-    nsi_result result;
+    nsi_identification result;
     solve(&p, &result);
     assert_close(error_of(&result, 0), 1.6, 1e-9);
     assert_close(error_of(&result, 1), 0.7, 1e-6);
@@ -146,7 +149,7 @@ static void poor_ones_are_named_with_their_error(void** state) {
     assert_close(result.directions.data[1].error, 0.7, 1e-6);
     assert_false(result.directions.data[0].null || result.directions.data[1].null);
     assert_true(result.correlation[3 * 1 + 2] < -0.999);
-    nsi_result_free(&result);
+    nsi_identification_free(&result);
 }
 
 // ---- null directions -------------------------------------------------------------------------
@@ -176,7 +179,7 @@ static void a_free_double_pendulum_has_no_scale(void** state) {
             }
         }
     }
-    nsi_result result;
+    nsi_identification result;
     solve(&p, &result);
     assert_int_equal(result.directions.count, 1);
     assert_true(result.directions.data[0].null && isinf(result.directions.data[0].error));
@@ -188,7 +191,7 @@ static void a_free_double_pendulum_has_no_scale(void** state) {
     }
     assert_int_equal(verdict(&result, 4), NS_VERDICT_OK);
     assert_true(isfinite(error_of(&result, 4)));
-    nsi_result_free(&result);
+    nsi_identification_free(&result);
 }
 
 static const double two_nulls[2][7] = {{1.0, 0.0, 1.0, 0.0, -0.5, 0.0, 0.0},
@@ -200,7 +203,7 @@ static void several_null_directions_are_told_apart(void** state) {
     for (uint64_t seed = 1; seed <= 50; seed++) {
         problem p;
         make_problem(seed, 7, 2, two_nulls[0], &p);
-        nsi_result result;
+        nsi_identification result;
         solve(&p, &result);
         assert_int_equal(result.directions.count, 2);
         assert_change(&result, 0, two_nulls[0]);
@@ -210,7 +213,7 @@ static void several_null_directions_are_told_apart(void** state) {
             assert_int_equal(verdict(&result, k),
                              known[k] ? NS_VERDICT_OK : NS_VERDICT_UNDETERMINED);
         }
-        nsi_result_free(&result);
+        nsi_identification_free(&result);
     }
 }
 
@@ -220,7 +223,7 @@ static void errors_beside_a_null_direction_are_those_with_it_fixed(void** state)
     (void)state;
     problem p;
     make_problem(7, 7, 2, two_nulls[0], &p);
-    nsi_result whole;
+    nsi_identification whole;
     solve(&p, &whole);
     const uint32_t kept[5] = {2, 3, 4, 5, 6};
     problem fixed = {.n = 5, .m = p.m, .sigma = p.sigma};
@@ -228,14 +231,14 @@ static void errors_beside_a_null_direction_are_those_with_it_fixed(void** state)
         fixed.value[k] = p.value[kept[k]];
         for (uint32_t i = 0; i < p.m; i++) fixed.J[i * 5 + k] = p.J[i * 7 + kept[k]];
     }
-    nsi_result part;
+    nsi_identification part;
     solve(&fixed, &part);
     assert_int_equal(part.directions.count, 0);
     assert_close(error_of(&whole, 3), error_of(&part, 1), 1e-9);
     assert_close(error_of(&whole, 6), error_of(&part, 4), 1e-9);
     assert_close(whole.correlation[7 * 3 + 6], part.correlation[5 * 1 + 4], 1e-9);
-    nsi_result_free(&whole);
-    nsi_result_free(&part);
+    nsi_identification_free(&whole);
+    nsi_identification_free(&part);
 }
 
 // Many directions of which no sparse form is known: they are null, and as many as there should be.
@@ -254,7 +257,7 @@ static void all_null_directions_are_found(void** state) {
             for (uint32_t k = 0; k < N; k++) p.J[i * N + k] += weight * mix[r * N + k] / p.value[k];
         }
     }
-    nsi_result result;
+    nsi_identification result;
     solve(&p, &result);
     assert_int_equal(result.directions.count, N - RANK);
     for (uint32_t d = 0; d < result.directions.count; d++) {
@@ -269,7 +272,7 @@ static void all_null_directions_are_found(void** state) {
             assert_true(fabs(along) < 0.3); // what became 0 is below 0.02
         }
     }
-    nsi_result_free(&result);
+    nsi_identification_free(&result);
 }
 
 // Data made by the model itself has next to no noise, which makes even rounding errors in H look
@@ -281,14 +284,14 @@ static void no_noise_hides_no_null_direction(void** state) {
         problem p;
         make_problem(5, 7, 2, two_nulls[0], &p);
         p.sigma = sigmas[k];
-        nsi_result result;
+        nsi_identification result;
         solve(&p, &result);
         assert_int_equal(result.directions.count, 2);
         assert_change(&result, 0, two_nulls[0]);
         assert_int_equal(verdict(&result, 0), NS_VERDICT_UNDETERMINED);
         assert_int_equal(verdict(&result, 3), NS_VERDICT_OK);
         assert_true(error_of(&result, 3) <= p.sigma);
-        nsi_result_free(&result);
+        nsi_identification_free(&result);
     }
 }
 
@@ -300,7 +303,7 @@ static void units_do_not_matter(void** state) {
     problem p;
     make_problem(13, 7, 2, two_nulls[0], &p);
     for (uint32_t i = 0; i < p.m; i++) p.J[i * 7 + 6] *= 0.04; // a poor one
-    nsi_result one, other;
+    nsi_identification one, other;
     solve(&p, &one);
     for (uint32_t k = 0; k < 7; k++) {
         p.value[k] *= units[k];
@@ -317,8 +320,8 @@ static void units_do_not_matter(void** state) {
             assert_close(error_of(&one, k) * units[k], error_of(&other, k), 1e-8);
         }
     }
-    nsi_result_free(&one);
-    nsi_result_free(&other);
+    nsi_identification_free(&one);
+    nsi_identification_free(&other);
 }
 
 static void parameters_without_effect_stay_aside(void** state) {
@@ -329,7 +332,7 @@ static void parameters_without_effect_stay_aside(void** state) {
         p.J[i * 4 + 1] = 0.0;
         p.J[i * 4 + 2] *= 1e-9; // nobody can see that
     }
-    nsi_result result;
+    nsi_identification result;
     solve(&p, &result);
     const ns_verdict expected[4] = {NS_VERDICT_OK, NS_VERDICT_NO_EFFECT, NS_VERDICT_NO_EFFECT,
                                     NS_VERDICT_OK};
@@ -341,21 +344,21 @@ static void parameters_without_effect_stay_aside(void** state) {
         assert_int_equal(isnan(result.correlation[4 * k + 3]), none);
     }
     assert_int_equal(result.directions.count, 0);
-    nsi_result_free(&result);
+    nsi_identification_free(&result);
 
     // Nothing has an effect.
     fill(&result, NULL, 2, (double[]){1.0, 0.0});
     identify(&result, (double[4]){0.0}, 1.0, NULL);
     assert_int_equal(verdict(&result, 0), NS_VERDICT_NO_EFFECT);
     assert_int_equal(verdict(&result, 1), NS_VERDICT_NO_EFFECT);
-    nsi_result_free(&result);
+    nsi_identification_free(&result);
 }
 
 // A value of 0 is measured by the size that is given.
 static void sizes_are_for_values_near_zero(void** state) {
     (void)state;
     const double H[4] = {4.0, 0.0, 0.0, 4.0}; // standard error 0.5
-    nsi_result result;
+    nsi_identification result;
     fill(&result, NULL, 2, (double[]){0.0, 3.0});
     identify(&result, H, 1.0, (double[]){2.0, 1e-3});
     assert_int_equal(verdict(&result, 0), NS_VERDICT_OK);
@@ -370,7 +373,7 @@ static void sizes_are_for_values_near_zero(void** state) {
     identify(&result, H, 1.0, NULL);
     assert_close(result.directions.data[0].error, 5.0, 1e-12);
     assert_close(error_of(&result, 0), 0.5, 1e-12);
-    nsi_result_free(&result);
+    nsi_identification_free(&result);
 }
 
 static void bounds_that_were_hit_are_named(void** state) {
@@ -392,7 +395,7 @@ static void bounds_that_were_hit_are_named(void** state) {
         {0.1, 1e-7, 0.0, 1.0, NS_VERDICT_AT_LOWER},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        nsi_result result;
+        nsi_identification result;
         fill(&result, NULL, 1, &cases[k].value);
         result.estimates.data[0].initial = cases[k].start;
         result.estimates.data[0].lower = cases[k].lower;
@@ -400,7 +403,7 @@ static void bounds_that_were_hit_are_named(void** state) {
         identify(&result, (double[]){1e12}, 1.0, NULL);
         if (verdict(&result, 0) != cases[k].verdict) fail_msg("case %zu", k);
         assert_close(error_of(&result, 0), 1e-6, 1e-12);
-        nsi_result_free(&result);
+        nsi_identification_free(&result);
     }
 }
 
@@ -408,7 +411,7 @@ static void bounds_that_were_hit_are_named(void** state) {
 
 static void numbers_that_are_none_are_refused(void** state) {
     (void)state;
-    nsi_result result;
+    nsi_identification result;
     ns_error error;
     fill(&result, NULL, 2, (double[]){1.0, 2.0});
     const double good[4] = {1.0, 0.0, 0.1, 1.0};
@@ -416,20 +419,20 @@ static void numbers_that_are_none_are_refused(void** state) {
         double H[4] = {1.0, 0.0, 0.1, 1.0};
         const int lower[3] = {0, 2, 3};
         H[lower[k]] = k == 1 ? INFINITY : NAN;
-        assert_int_equal(nsi_result_identify(&result, H, 1.0, NULL, &error), NS_ERR_NONFINITE);
+        assert_int_equal(nsi_identify(&result, H, 1.0, NULL, &error), NS_ERR_NONFINITE);
         assert_non_null(strstr(error.message, k == 0 ? "\"a\"" : "\"b\""));
         assert_null(result.correlation);
         assert_int_equal(result.directions.count, 0);
     }
-    assert_int_equal(nsi_result_identify(&result, good, NAN, NULL, &error), NS_ERR_NONFINITE);
-    assert_int_equal(nsi_result_identify(&result, good, -1.0, NULL, NULL), NS_ERR_NONFINITE);
+    assert_int_equal(nsi_identify(&result, good, NAN, NULL, &error), NS_ERR_NONFINITE);
+    assert_int_equal(nsi_identify(&result, good, -1.0, NULL, NULL), NS_ERR_NONFINITE);
     result.estimates.data[1].value = INFINITY;
-    assert_int_equal(nsi_result_identify(&result, good, 1.0, NULL, &error), NS_ERR_NONFINITE);
-    nsi_result_free(&result);
+    assert_int_equal(nsi_identify(&result, good, 1.0, NULL, &error), NS_ERR_NONFINITE);
+    nsi_identification_free(&result);
 
-    nsi_result_init(NULL, &result);
-    assert_int_equal(nsi_result_identify(&result, NULL, 1.0, NULL, NULL), NS_OK);
-    nsi_result_free(&result);
+    result = (nsi_identification){.allocator = ns_default_allocator()};
+    assert_int_equal(nsi_identify(&result, NULL, 1.0, NULL, NULL), NS_OK);
+    nsi_identification_free(&result);
 }
 
 static void no_memory_is_no_answer(void** state) {
@@ -442,13 +445,13 @@ static void no_memory_is_no_answer(void** state) {
     for (size_t n = 1; !done; n++) {
         test_alloc counter = {0};
         ns_allocator memory = test_allocator(&counter);
-        nsi_result result;
+        nsi_identification result;
         fill(&result, &memory, p.n, p.value);
         counter.fail_at = counter.calls + n;
-        ns_status status = nsi_result_identify(&result, H, 1.0, NULL, NULL);
+        ns_status status = nsi_identify(&result, H, 1.0, NULL, NULL);
         done = counter.calls < counter.fail_at;
         assert_int_equal(status, done ? NS_OK : NS_ERR_NOMEM);
-        nsi_result_free(&result);
+        nsi_identification_free(&result);
         assert_int_equal(counter.live_blocks, 0);
     }
 }
