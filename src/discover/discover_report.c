@@ -25,7 +25,7 @@ static void record_found(ns_json* j, const ns_discovery* d) {
         ns_json_text(j, "text", f->text);
         ns_json_number(j, "value", f->value);
         ns_json_number(j, "standard_error", f->standard_error);
-        ns_json_number(j, "start", f->start);
+        ns_json_number(j, "initial", f->start);
         ns_json_number(j, "shape", f->shape);
         ns_json_close(j);
     }

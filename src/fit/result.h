@@ -55,7 +55,7 @@ ns_status nsi_result_json(const nsi_result* result, ns_text* out, ns_error* erro
 // finite is null there: a standard error is read as INFINITY, or NaN where there is no effect;
 // bounds, errors of directions and of horizons as infinite; all else as NaN.
 // @param path  of the file, for messages
-// @param fit   which of `fits`, NULL: the main one, or the first; ignored for a single one
+// @param fit   which of `fits`, NULL: the headline, or the first; ignored for a single one
 // @return NS_OK; NS_ERR_PARSE naming what is wrong, NS_ERR_LIMIT; NS_ERR_ARGUMENT: there is no such
 //         fit; NS_ERR_NOMEM. `out` is initialised in any case
 ns_status nsi_result_read(const char* text, size_t size, const char* path, const char* fit,

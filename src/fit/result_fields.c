@@ -33,7 +33,7 @@ const nsi_record_type nsi_result_fields = RECORD_TYPE(result_fields);
 static const nsi_record_field estimate_fields[] = {
     TEXT_FIELD(ns_estimate, "name", name),
     TEXT_FIELD(ns_estimate, "unit", unit),
-    NUMBER_FIELD(ns_estimate, "start", initial, NAN),
+    NUMBER_FIELD(ns_estimate, "initial", initial, NAN),
     NUMBER_FIELD(ns_estimate, "value", value, NAN),
     NUMBER_FIELD(ns_estimate, "standard_error", standard_error, NAN),
     NUMBER_FIELD(ns_estimate, "lower", lower, -INFINITY),
@@ -42,7 +42,7 @@ const nsi_record_type nsi_estimate_fields = RECORD_TYPE(estimate_fields);
 
 static const nsi_record_field coefficient_fields[] = {
     TEXT_FIELD(ns_fitted_coefficient, "set", set), TEXT_FIELD(ns_fitted_coefficient, "name", name),
-    NUMBER_FIELD(ns_fitted_coefficient, "start", initial, NAN),
+    NUMBER_FIELD(ns_fitted_coefficient, "initial", initial, NAN),
     NUMBER_FIELD(ns_fitted_coefficient, "value", value, NAN),
     NUMBER_FIELD(ns_fitted_coefficient, "standard_error", standard_error, NAN)};
 const nsi_record_type nsi_coefficient_fields = RECORD_TYPE(coefficient_fields);
@@ -66,11 +66,11 @@ static const nsi_record_field horizon_fields[] = {
     COUNT_FIELD(ns_horizon_error, "samples", samples)};
 const nsi_record_type nsi_horizon_fields = RECORD_TYPE(horizon_fields);
 
-static const nsi_record_field measure_fields[] = {
+static const nsi_record_field metric_fields[] = {
     TEXT_FIELD(ns_metric_score, "name", name), TEXT_FIELD(ns_metric_score, "unit", unit),
     NUMBER_FIELD(ns_metric_score, "mean", mean, INFINITY),
     NUMBER_FIELD(ns_metric_score, "median", median, INFINITY)};
-const nsi_record_type nsi_measure_fields = RECORD_TYPE(measure_fields);
+const nsi_record_type nsi_metric_fields = RECORD_TYPE(metric_fields);
 
 static const nsi_record_field phase_fields[] = {
     TEXT_FIELD(ns_fit_phase, "name", name),

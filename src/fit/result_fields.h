@@ -31,7 +31,7 @@ extern const nsi_record_type nsi_coefficient_fields;
 extern const nsi_record_type nsi_direction_fields;
 extern const nsi_record_type nsi_score_fields;
 extern const nsi_record_type nsi_horizon_fields;
-extern const nsi_record_type nsi_measure_fields;
+extern const nsi_record_type nsi_metric_fields;
 extern const nsi_record_type nsi_phase_fields;
 extern const nsi_record_type nsi_history_fields;
 extern const nsi_record_type nsi_path_fields;

@@ -164,8 +164,8 @@ static json_t* json_of_scores(record_writer* w, const ns_score scores[NS_ROLE_CO
                                      sizeof *score->horizons));
         }
         if (score->windows > 0 && score->nmetric > 0) {
-            json_set(w, item, "measures",
-                     json_of_records(w, &nsi_measure_fields, score->metrics, score->nmetric,
+            json_set(w, item, "metrics",
+                     json_of_records(w, &nsi_metric_fields, score->metrics, score->nmetric,
                                      sizeof *score->metrics));
         }
         json_set(w, object, nsi_role_name((ns_data_role)role), item);

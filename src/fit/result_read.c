@@ -263,8 +263,8 @@ static void read_scores(record_reader* r, const json_t* root, const char* key,
         if (r->status != NS_OK) return;
         score->horizons = read_score_list(r, item, place, "horizons", &nsi_horizon_fields,
                                           sizeof *score->horizons, &score->nhorizon);
-        if (r->status != NS_OK || !json_object_get(item, "measures")) continue;
-        score->metrics = read_score_list(r, item, place, "measures", &nsi_measure_fields,
+        if (r->status != NS_OK || !json_object_get(item, "metrics")) continue;
+        score->metrics = read_score_list(r, item, place, "metrics", &nsi_metric_fields,
                                          sizeof *score->metrics, &score->nmetric);
     }
     leave_list(r);
@@ -370,7 +370,7 @@ static const json_t* choose_record(record_reader* r, const json_t* root, const c
     }
 
     // By default the study's main fit, otherwise its first.
-    if (!fit) fit = json_string_value(json_object_get(root, "main"));
+    if (!fit) fit = json_string_value(json_object_get(root, "headline"));
     if (!fit) fit = json_object_iter_key(json_object_iter((json_t*)fits));
     const json_t* one = json_object_get(fits, fit);
     if (one) {

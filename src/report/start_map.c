@@ -138,7 +138,7 @@ static void read_starts(reader* r, const json_t* root, const json_t* poses) {
     nsi_starts starts = {.cells = 0};
     read_start_grid(r, json_object_get(root, "grid"), &starts);
     const char* methods[2] = {get_text(r, json_object_get(root, "compare"), "compare"),
-                              get_text(r, json_object_get(root, "main"), "main")};
+                              get_text(r, json_object_get(root, "headline"), "headline")};
     for (int k = 0; k < 2; k++) starts.labels[k] = get_label(r, root, methods[k]);
     if (json_array_size(poses) > MAX_POSES) fault(r, "poses", "more than 100");
     for (uint32_t p = 0; p < json_array_size(poses) && r->status == NS_OK; p++) {

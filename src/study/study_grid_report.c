@@ -173,7 +173,7 @@ static void grid_record_setting(ns_json* j, const study_grid* g) {
         ns_json_close(j);
     }
     ns_json_close(j);
-    ns_json_text(j, "main", g->methods[g->headline].name);
+    ns_json_text(j, "headline", g->methods[g->headline].name);
     ns_json_text(j, "compare", g->methods[g->compare].name);
 }
 

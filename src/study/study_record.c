@@ -186,7 +186,7 @@ static bool record_add_fits(ns_json* j, study_fits* f) {
 }
 
 bool nsi_study_record_fits(ns_study* s, ns_json* j) {
-    ns_json_text(j, "main", s->fits->entries[s->fits->headline].name);
+    ns_json_text(j, "headline", s->fits->entries[s->fits->headline].name);
     record_add_metrics(j, s->fits);
     record_add_runs(j, s->fits);
     return record_add_fits(j, s->fits);

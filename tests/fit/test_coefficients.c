@@ -119,7 +119,7 @@ static void coefficients_are_found_again(void** state) {
     const json_t* last = json_array_get(list, 4);
     assert_string_equal(json_string_value(json_object_get(last, "set")), "drag");
     assert_string_equal(json_string_value(json_object_get(last, "name")), "k");
-    assert_true(json_number_value(json_object_get(last, "start")) == 0.0);
+    assert_true(json_number_value(json_object_get(last, "initial")) == 0.0);
     assert_true(json_number_value(json_object_get(last, "value")) == a->coefficients.data[4].value);
     json_decref(root);
     double loss = a->after[NS_ROLE_TRAIN].loss;

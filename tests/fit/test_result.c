@@ -383,7 +383,7 @@ static void json_has_it_all(void** state) {
     for (uint32_t k = 0; k < N; k++) {
         json_t* item = json_array_get(get(root, "parameters"), k);
         const ns_estimate* e = &a.estimates.data[k];
-        assert_number(get(item, "start"), e->initial);
+        assert_number(get(item, "initial"), e->initial);
         assert_number(get(item, "value"), e->value);
         assert_number(get(item, "standard_error"), e->standard_error);
         assert_number(get(item, "lower"), e->lower);
@@ -582,15 +582,23 @@ static void one_of_several_fits_is_read(void** state) {
     nsi_text_add(&both, "{\"fits\": {\"first\": %s, \"second\": ", one.data);
     a.seconds = 7.0;
     ns_text two = show(nsi_result_json, &a);
-    nsi_text_add(&both, "%s}}", two.data);
+    nsi_text_add(&both, "%s}, \"headline\": \"second\"}", two.data);
     ns_text text;
     assert_int_equal(nsi_text_finish(&both, &text, NULL), NS_OK);
+    assert_int_equal(read_text(text.data, "first", &b, &error), NS_OK);
+    assert_true(b.seconds == 61.25);
+    nsi_result_free(&b);
+
+    // Without a name the headline, or the first where there is none.
+    assert_int_equal(read_text(text.data, NULL, &b, &error), NS_OK);
+    assert_true(b.seconds == 7.0);
+    assert_string_equal(b.fit, "second");
+    nsi_result_free(&b);
+    char* headline = strstr(text.data, "\"headline\"");
+    headline[1] = 'H';
     assert_int_equal(read_text(text.data, NULL, &b, &error), NS_OK);
     assert_true(b.seconds == 61.25);
     assert_string_equal(b.fit, "first");
-    nsi_result_free(&b);
-    assert_int_equal(read_text(text.data, "second", &b, &error), NS_OK);
-    assert_true(b.seconds == 7.0);
     nsi_result_free(&b);
     assert_int_equal(read_text(text.data, "third", &b, &error), NS_ERR_ARGUMENT);
     assert_string_equal(error.message, "f.json: there is no fit 'third'; there are: first second");

@@ -18,7 +18,7 @@ static void starts_are_read(void** state) {
     static const char good[] =
         "{\"grid\": {\"parameters\": [\"a\", \"<b>\"], \"truth\": [1.5, 2], \"from\": 1, \"to\": 2,"
         " \"cells\": 2}, \"methods\": [{\"name\": \"local\", \"label\": \"LM & co\"}],"
-        " \"main\": \"hop\", \"compare\": \"local\", \"poses\": [{\"errors\":"
+        " \"headline\": \"hop\", \"compare\": \"local\", \"poses\": [{\"errors\":"
         " {\"local\": [0, 1, 2, null], \"hop\": [0, 0.5, 0, 0]}}]}";
     nsi_figures charts;
     ns_error error;
@@ -46,7 +46,7 @@ static void starts_are_read(void** state) {
         {"\"cells\": 2", "\"cells\": 1000000", "grid.cells: expected"},
         {"\"cells\": 2", "\"cells\": -2", "grid.cells: expected"},
         {"\"to\": 2", "\"to\": 0", "grid.to: expected"},
-        {"\"main\": \"hop\"", "\"main\": 3", "main: expected a text"},
+        {"\"headline\": \"hop\"", "\"headline\": 3", "headline: expected a text"},
         {"[0, 1, 2, null]", "[0, 1, 2, -1]", "a distance is not below 0"},
         {"[0, 1, 2, null]", "[0, 1, 2, \"x\"]", "poses.errors: expected a number"},
         {"\"grid\"", "\"gird\"", "grid: it is missing"},

@@ -24,7 +24,7 @@ static double start_of_again(void) {
     char* text = tempdir_read("from/again/result.json");
     json_t* again = json_loads(text, 0, NULL);
     const json_t* b = json_array_get(json_object_get(again, "coefficients"), 0);
-    double start = json_number_value(json_object_get(b, "start"));
+    double start = json_number_value(json_object_get(b, "initial"));
     json_decref(again);
     free(text);
     return start;
@@ -111,7 +111,7 @@ static void folds_leave_out_a_part_each(void** state) {
         const json_t* start = json_array_get(json_object_get(again, "parameters"), 0);
         assert_true(json_number_value(json_object_get(end, "value")) > 0.01);
         assert_true(fabs(json_number_value(json_object_get(end, "value")) -
-                         json_number_value(json_object_get(start, "start"))) < 1e-9);
+                         json_number_value(json_object_get(start, "initial"))) < 1e-9);
         json_decref(alone);
         json_decref(again);
         free(text);
