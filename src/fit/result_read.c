@@ -369,7 +369,7 @@ static const json_t* choose_record(record_reader* r, const json_t* root, const c
         return NULL;
     }
 
-    // By default the study's main fit, otherwise its first.
+    // By default the study's headline, otherwise its first.
     if (!fit) fit = json_string_value(json_object_get(root, "headline"));
     if (!fit) fit = json_object_iter_key(json_object_iter((json_t*)fits));
     const json_t* one = json_object_get(fits, fit);

@@ -1,4 +1,4 @@
-// The inside of a model builder: what builder.c collects and finish.c makes a model of.
+// The inside of a model builder: what builder.c and builder_*.c collect and finish.c makes a model of.
 
 #ifndef NSI_MODEL_BUILDER_H
 #define NSI_MODEL_BUILDER_H
@@ -28,5 +28,50 @@ struct ns_model_builder {
 static inline uint32_t nsi_name_hash(const char* name) {
     return nsi_hash_bytes(name, strlen(name));
 }
+
+// ---- builder_checks.c ------------------------------------------------------------------------
+
+// Can the builder take something? `given`: what a caller passed; `function`: its name.
+ns_status nsi_builder_check(const ns_model_builder* builder, const void* given,
+                            const char* function, ns_error* error);
+
+// A copy that lives as long as the builder, or NULL.
+const char* nsi_builder_keep(ns_model_builder* builder, const char* text);
+
+// Numbers of parts by name, or NSI_NONE. The joint's is that of its link.
+uint32_t nsi_builder_find_link(const ns_model_builder* builder, const char* name);
+uint32_t nsi_builder_find_joint(const ns_model_builder* builder, const char* name);
+uint32_t nsi_builder_find_geom(const ns_model_builder* builder, const char* name);
+uint32_t nsi_builder_find_actuator(const ns_model_builder* builder, const char* name);
+uint32_t nsi_builder_find_contact(const ns_model_builder* builder, const char* name);
+bool nsi_builder_is_world(const char* name);
+
+// `what` says whose name it is: "link", "joint", ...
+ns_status nsi_builder_check_name(const char* what, const char* name, ns_error* error);
+ns_status nsi_builder_fail_duplicate(const char* what, const char* name, ns_error* error);
+
+typedef enum nsi_number_rule {
+    NSI_NUMBER_ANY,
+    NSI_NUMBER_NOT_NEGATIVE,
+    NSI_NUMBER_POSITIVE,
+    NSI_NUMBER_SHARE,
+    NSI_NUMBER_ONE_OR_MORE
+} nsi_number_rule;
+
+// Whose field it is, for messages: 'link "arm"'.
+typedef struct nsi_builder_part {
+    const char *what, *name;
+} nsi_builder_part;
+
+// All numbers must be finite, too; the quaternion of a pose is normalised.
+ns_status nsi_builder_check_number(nsi_builder_part of, const char* field, double value,
+                                   nsi_number_rule rule, ns_error* error);
+ns_status nsi_builder_check_numbers(nsi_builder_part of, const char* field, const double* values,
+                                    uint32_t count, ns_error* error);
+ns_status nsi_builder_check_pose(nsi_builder_part of, const char* field, ns_pose* pose,
+                                 ns_error* error);
+
+// The value, or where it is to be chosen automatically 0, which passes for any rule.
+double nsi_builder_if_given(double value, double automatic);
 
 #endif

@@ -1,0 +1,101 @@
+// Actuators of a model builder.
+
+#include "model/builder.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MAX_ACTUATORS = 1 << 16 }; // far above any robot; keeps sizes within 32 bits
+
+static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* error) {
+    nsi_builder_part of = {"actuator", def->name};
+    if ((uint32_t)def->type > NS_ACTUATOR_SERIES_ELASTIC) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": type is none of ns_actuator_type",
+                        def->name);
+    }
+
+    // A negative gear turns the other way; negative gains would drive away from the target.
+    ns_status status = nsi_builder_check_number(of, "gear", def->gear, NSI_NUMBER_ANY, error);
+    if (status == NS_OK)
+        status = nsi_builder_check_number(of, "kp", def->kp, NSI_NUMBER_NOT_NEGATIVE, error);
+    if (status == NS_OK)
+        status = nsi_builder_check_number(of, "kd", def->kd, NSI_NUMBER_NOT_NEGATIVE, error);
+    if (status != NS_OK) return status;
+
+    // Limits of control and force.
+    const struct {
+        const char* what;
+        bool limited;
+        double lower, upper;
+    } ranges[] = {
+        {"control", def->control_limited, def->control_lower, def->control_upper},
+        {"force", def->force_limited, def->force_lower, def->force_upper},
+    };
+    for (int i = 0; i < 2; i++) {
+        bool finite = isfinite(ranges[i].lower) && isfinite(ranges[i].upper);
+        if (ranges[i].limited && !(finite && ranges[i].lower < ranges[i].upper)) {
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "actuator \"%s\": %s_lower must be less than %s_upper, both finite",
+                            def->name, ranges[i].what, ranges[i].what);
+        }
+    }
+    return NS_OK;
+}
+
+ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actuator_def* given,
+                                        ns_error* error) {
+    ns_status status = nsi_builder_check(builder, given, "ns_model_builder_add_actuator", error);
+    if (status != NS_OK) return status;
+    nsi_actuator actuator = {.def = *given};
+    ns_actuator_def* def = &actuator.def;
+
+    // A name: given, or "<joint>_motor".
+    char name[NSI_MODEL_MAX_NAME + sizeof "_motor"];
+    const char* joint = def->joint ? def->joint : "";
+    if (!def->name) {
+        snprintf(name, sizeof name, "%.*s_motor", NSI_MODEL_MAX_NAME, joint);
+        def->name = name;
+    }
+    status = nsi_builder_check_name("actuator", def->name, error);
+    if (status != NS_OK) return status;
+    if (nsi_builder_find_actuator(builder, def->name) != NSI_NONE) {
+        return nsi_builder_fail_duplicate("actuator", def->name, error);
+    }
+
+    // The joint must have one coordinate of its own.
+    actuator.link = nsi_builder_find_joint(builder, joint);
+    if (actuator.link == NSI_NONE) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": there is no joint \"%.*s\"",
+                        def->name, NSI_MODEL_MAX_NAME, joint);
+    }
+    const nsi_link* link = &builder->links.data[actuator.link];
+    if (!ns_joint_type_info(link->def.joint_type)->has_axis) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "actuator \"%s\": joint \"%s\" must be revolute or prismatic", def->name,
+                        joint);
+    }
+    if (link->mimic != NSI_NONE) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "actuator \"%s\": joint \"%s\" has no coordinate of its own, it follows "
+                        "joint \"%s\"; drive that one",
+                        def->name, joint, link->def.mimic);
+    }
+    status = check_actuator_numbers(def, error);
+    if (status != NS_OK) return status;
+    if (builder->actuators.count >= MAX_ACTUATORS) {
+        return nsi_fail(error, NS_ERR_LIMIT, "a model has at most %d actuators", MAX_ACTUATORS);
+    }
+
+    def->name = nsi_builder_keep(builder, def->name);
+    def->joint = nsi_builder_keep(builder, joint);
+    uint32_t id = builder->actuators.count;
+    if (!def->name || !def->joint ||
+        !nsi_array_reserve(&builder->allocator, &builder->actuators, 1) ||
+        !nsi_index_insert(&builder->allocator, &builder->actuator_names, nsi_name_hash(def->name),
+                          id)) {
+        builder->failed = true;
+        return nsi_fail_nomem(error);
+    }
+    builder->actuators.data[builder->actuators.count++] = actuator;
+    return NS_OK;
+}
