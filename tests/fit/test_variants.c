@@ -7,6 +7,7 @@
 #include "support/experiment.h"
 #include "support/tempdir.h"
 #include "support/testalloc.h"
+#include "sysid/objective_rig.h"
 #include "sysid/objective_state.h"
 
 #include <math.h>
@@ -227,16 +228,6 @@ static void batches_are_of_all_variants(void** state) {
 }
 
 // ---- sums over variants ------------------------------------------------------------------------
-
-static nsi_objective* objective_of(const ns_fit* fit, uint32_t threads) {
-    nsi_objective* e = NULL;
-    ns_error error = {0};
-    ns_status status =
-        nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
-                             &fit->spec->stages.data[0].windows, NULL, threads, &e, &error);
-    must(status, &error);
-    return e;
-}
 
 // The number that a parameter of `one` has in `all`.
 static uint32_t number_in(const ns_fit* all, const ns_fit* one, uint32_t number) {
@@ -661,7 +652,7 @@ static void parameters_must_be_somewhere(void** state) {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// Everything once, with the n-th allocation refused: it fails, or did not need that one.
+// Everything once.
 static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     const nsi_fit_spec* spec = fit->spec;
@@ -689,12 +680,7 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
         status =
             nsi_objective_create(problem, data, &spec->stages.data[0].windows, NULL, 1, &e, &error);
     }
-    if (status == NS_OK) {
-        double value, *g = calloc(nsi_objective_unknowns(e), sizeof *g);
-        bool good = isfinite(nsi_objective_gradient(e, g)) && nsi_objective_linearise(e, &value);
-        free(g);
-        status = good ? NS_OK : NS_ERR_NOMEM;
-    }
+    if (status == NS_OK) status = differentiate_once(e);
     if (status == NS_OK) {
         status = nsi_predict(problem, data, fit->z, fit->w, &options, &prediction, &error);
     }
@@ -712,17 +698,7 @@ static void memory_may_run_out(void** state) {
                                       "set: {joint/hinge/damping: 0.1 * factor}\n"
                                       "train: {window: 20}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
-    for (size_t n = 1;; n++) {
-        test_alloc counter = {.fail_at = n};
-        ns_allocator allocator = test_allocator(&counter);
-        ns_status status = use_all(fit, &allocator);
-        if (status != NS_OK) assert_int_equal(status, NS_ERR_NOMEM);
-        assert_int_equal(counter.live_blocks, 0);
-        if (counter.calls < n) {
-            assert_int_equal(status, NS_OK);
-            break;
-        }
-    }
+    fail_each_use(fit, use_all);
     ns_fit_free(fit);
 }
 

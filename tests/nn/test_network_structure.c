@@ -353,82 +353,91 @@ static bool same(double a, double b) {
     return (a == 0.0 && b == 0.0) || check_same_bits(a, b);
 }
 
-static void odd_networks_are_odd_to_the_last_bit(void** state) {
-    (void)state;
-    static const unsigned kinds[] = {ODD, ODD | BOUNDED, ODD | DISSIPATIVE, ODD | CONSERVATIVE};
-    ns_rng rng = ns_rng_seed(6);
-    uint32_t nonzero[4] = {0}, count[4] = {0};
+// Outputs of one kind of network, and how many of them are not 0.
+typedef struct output_count {
+    uint32_t all, nonzero;
+} output_count;
+
+// What a symmetry says at one point of a random network; `point` counts from 0.
+typedef void symmetry_check(const runner* r, const net* t, const weights* w, ns_rng* rng, int point,
+                            output_count* count);
+
+// Networks of four kinds, all activations, weights of all sizes, compiled and interpreted.
+static void check_symmetry(const unsigned kinds[4], uint64_t seed, symmetry_check* check) {
+    ns_rng rng = ns_rng_seed(seed);
+    output_count count[4] = {{0}};
     for (int n = 0; n < 3200; n++) {
         net t;
         weights w;
         random_net(&t, &rng, kinds[n % 4], (ns_activation)(n / 4 % 8));
         weights_random(&w, &t, &rng, log_uniform(&rng, 1e-4, 1e3));
         runner r = net_runner(&t, n / 32 % 2 ? NS_BACKEND_INTERP : NS_BACKEND_AUTO);
-        for (int p = 0; p < 20; p++) {
-            double in[MAX_IN + MAX_OUT], f[MAX_OUT], g[MAX_OUT];
-            for (uint32_t i = 0; i < input_count(&t); i++) {
-                in[i] = p == 0 ? 0.0 : awkward(&rng);
-            }
-            run(&r, in, w.nobody, f);
-            // For a dissipative network the velocities turn round as well.
-            for (uint32_t i = 0; i < input_count(&t); i++) in[i] = -in[i];
-            run(&r, in, w.nobody, g);
-            for (uint32_t i = 0; i < t.nout; i++) {
-                if (!same(f[i], -g[i]) || !isfinite(f[i])) {
-                    fail_msg("%s, %s: f(x) = %a, f(-x) = %a", guarantee_name(t.def.structure),
-                             ns_activation_name(t.def.activation), f[i], g[i]);
-                }
-                if (p == 0) assert_true(f[i] == 0.0);
-                nonzero[n % 4] += f[i] != 0.0;
-                count[n % 4]++;
-            }
-        }
+        for (int p = 0; p < 20; p++) check(&r, &t, &w, &rng, p, &count[n % 4]);
         runner_free(&r);
     }
+
+    // A network whose outputs are 0 has any symmetry.
     for (int k = 0; k < 4; k++) {
-        print_message("%s: %u outputs, %u not 0\n", guarantee_name(kinds[k]), count[k], nonzero[k]);
-        assert_true(nonzero[k] > count[k] / 3);
+        print_message("%s: %u outputs, %u not 0\n", guarantee_name(kinds[k]), count[k].all,
+                      count[k].nonzero);
+        assert_true(count[k].nonzero > count[k].all / 3);
+    }
+}
+
+static void check_odd(const runner* r, const net* t, const weights* w, ns_rng* rng, int point,
+                      output_count* count) {
+    double in[MAX_IN + MAX_OUT], f[MAX_OUT], g[MAX_OUT];
+    for (uint32_t i = 0; i < input_count(t); i++) in[i] = point == 0 ? 0.0 : awkward(rng);
+    run(r, in, w->nobody, f);
+
+    // For a dissipative network the velocities turn round as well.
+    for (uint32_t i = 0; i < input_count(t); i++) in[i] = -in[i];
+    run(r, in, w->nobody, g);
+    for (uint32_t i = 0; i < t->nout; i++) {
+        if (!same(f[i], -g[i]) || !isfinite(f[i])) {
+            fail_msg("%s, %s: f(x) = %a, f(-x) = %a", guarantee_name(t->def.structure),
+                     ns_activation_name(t->def.activation), f[i], g[i]);
+        }
+        if (point == 0) assert_true(f[i] == 0.0);
+        count->nonzero += f[i] != 0.0;
+        count->all++;
+    }
+}
+
+static void odd_networks_are_odd_to_the_last_bit(void** state) {
+    (void)state;
+    static const unsigned kinds[] = {ODD, ODD | BOUNDED, ODD | DISSIPATIVE, ODD | CONSERVATIVE};
+    check_symmetry(kinds, 6, check_odd);
+}
+
+static void check_even(const runner* r, const net* t, const weights* w, ns_rng* rng, int point,
+                       output_count* count) {
+    (void)point;
+    double in[MAX_IN + MAX_OUT], f[MAX_OUT], g[MAX_OUT], sign[MAX_IN];
+    for (uint32_t i = 0; i < input_count(t); i++) in[i] = awkward(rng);
+    run(r, in, w->nobody, f);
+    for (uint32_t i = 0; i < t->nin; i++) {
+        sign[i] = ns_rng_below(rng, 2) ? 1.0 : -1.0;
+        in[i] *= sign[i];
+    }
+    run(r, in, w->nobody, g);
+    for (uint32_t i = 0; i < t->nout; i++) {
+        // The potential is what is even; its slopes turn with their inputs, 0 at 0.
+        if (is(t, CONSERVATIVE) && in[i] == 0.0) assert_true(f[i] == 0.0 && g[i] == 0.0);
+        double want = is(t, CONSERVATIVE) ? sign[i] * f[i] : f[i];
+        if (!same(g[i], want) || !isfinite(g[i])) {
+            fail_msg("%s, %s: %a, with other signs %a", guarantee_name(t->def.structure),
+                     ns_activation_name(t->def.activation), f[i], g[i]);
+        }
+        count->nonzero += f[i] != 0.0;
+        count->all++;
     }
 }
 
 static void even_networks_ignore_signs(void** state) {
     (void)state;
     static const unsigned kinds[] = {EVEN, EVEN | BOUNDED, EVEN | DISSIPATIVE, EVEN | CONSERVATIVE};
-    ns_rng rng = ns_rng_seed(7);
-    uint32_t nonzero[4] = {0}, count[4] = {0};
-    for (int n = 0; n < 3200; n++) {
-        net t;
-        weights w;
-        random_net(&t, &rng, kinds[n % 4], (ns_activation)(n / 4 % 8));
-        weights_random(&w, &t, &rng, log_uniform(&rng, 1e-4, 1e3));
-        runner r = net_runner(&t, n / 32 % 2 ? NS_BACKEND_INTERP : NS_BACKEND_AUTO);
-        for (int p = 0; p < 20; p++) {
-            double in[MAX_IN + MAX_OUT], f[MAX_OUT], g[MAX_OUT], sign[MAX_IN];
-            for (uint32_t i = 0; i < input_count(&t); i++) in[i] = awkward(&rng);
-            run(&r, in, w.nobody, f);
-            for (uint32_t i = 0; i < t.nin; i++) {
-                sign[i] = ns_rng_below(&rng, 2) ? 1.0 : -1.0;
-                in[i] *= sign[i];
-            }
-            run(&r, in, w.nobody, g);
-            for (uint32_t i = 0; i < t.nout; i++) {
-                // The potential is what is even; its slopes turn with their inputs, 0 at 0.
-                if (is(&t, CONSERVATIVE) && in[i] == 0.0) assert_true(f[i] == 0.0 && g[i] == 0.0);
-                double want = is(&t, CONSERVATIVE) ? sign[i] * f[i] : f[i];
-                if (!same(g[i], want) || !isfinite(g[i])) {
-                    fail_msg("%s, %s: %a, with other signs %a", guarantee_name(t.def.structure),
-                             ns_activation_name(t.def.activation), f[i], g[i]);
-                }
-                nonzero[n % 4] += f[i] != 0.0;
-                count[n % 4]++;
-            }
-        }
-        runner_free(&r);
-    }
-    for (int k = 0; k < 4; k++) {
-        print_message("%s: %u outputs, %u not 0\n", guarantee_name(kinds[k]), count[k], nonzero[k]);
-        assert_true(nonzero[k] > count[k] / 3);
-    }
+    check_symmetry(kinds, 7, check_even);
 }
 
 static void bounded_networks_stay_in_bounds(void** state) {

@@ -9,6 +9,7 @@
 #include "support/assert.h"
 #include "support/check.h"
 #include "support/modelfile.h"
+#include "support/testalloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,40 @@ static inline ns_blueprint* parse_blueprint(const char* yaml) {
     ns_error error = {0};
     must(ns_blueprint_parse(yaml, strlen(yaml), "b.yaml", NULL, &blueprint, &error), &error);
     return blueprint;
+}
+
+// Let each allocation of ns_system_create() fail in turn, for a robot with a blueprint: it says so and
+// leaves nothing behind. Returns how many there are.
+static inline uint32_t fail_each_system(const char* robot, const char* yaml) {
+    test_alloc counter = {0};
+    ns_allocator allocator = test_allocator(&counter);
+    ns_error error = {0};
+    ns_model* model = NULL;
+    ns_load_options load = ns_default_load_options();
+    load.allocator = &allocator;
+    must(ns_model_parse(robot, strlen(robot), "t", &load, &model, &error), &error);
+    ns_blueprint* blueprint = parse_blueprint(yaml);
+    size_t before = counter.live_blocks;
+    ns_system_options options = ns_default_system_options();
+    options.blueprint = blueprint;
+    options.backend = NS_BACKEND_INTERP;
+    uint32_t failures = 0;
+    for (bool reached = true; reached; failures += reached) {
+        ns_system* system = NULL;
+        counter.calls = 0;
+        counter.fail_at = failures + 1;
+        ns_status status = ns_system_create(model, &options, &system, &error);
+        reached = counter.calls >= counter.fail_at;
+        counter.fail_at = 0;
+        assert_int_equal(status, reached ? NS_ERR_NOMEM : NS_OK);
+        assert_true((system == NULL) == reached);
+        ns_system_free(system);
+        assert_int_equal(counter.live_blocks, before);
+    }
+    ns_blueprint_free(blueprint);
+    ns_model_free(model);
+    assert_int_equal(counter.live_blocks, 0);
+    return failures;
 }
 
 static inline void rig_work(rig* r, uint32_t batch, uint32_t steps) {

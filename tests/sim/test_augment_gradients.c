@@ -499,43 +499,9 @@ static void rolling_out_networks_allocates_nothing(void** state) {
 
 static void memory_running_out_is_an_error(void** state) {
     (void)state;
-    test_alloc counter = {0};
-    ns_allocator allocator = test_allocator(&counter);
-    ns_error error = {0};
-    ns_model* model = NULL;
-    ns_load_options m = ns_default_load_options();
-    m.allocator = &allocator;
-    must(ns_model_parse(pendulum, strlen(pendulum), "t", &m, &model, &error), &error);
-    ns_blueprint* blueprint = parse_blueprint(everywhere);
-    size_t before = counter.live_blocks;
-    ns_system_options o = ns_default_system_options();
-    o.blueprint = blueprint;
-    o.backend = NS_BACKEND_INTERP;
-    uint32_t failures = 0;
-    for (size_t n = 1;; n++) {
-        ns_system* system = NULL;
-        counter.calls = 0;
-        counter.fail_at = n;
-        ns_status status = ns_system_create(model, &o, &system, &error);
-        bool reached = counter.calls >= n;
-        counter.fail_at = 0;
-        if (reached) {
-            assert_int_equal(status, NS_ERR_NOMEM);
-            assert_null(system);
-            failures++;
-        }
-        ns_system_free(system);
-        assert_int_equal(counter.live_blocks, before);
-        if (!reached) {
-            assert_int_equal(status, NS_OK);
-            break;
-        }
-    }
+    uint32_t failures = fail_each_system(pendulum, everywhere);
     printf("    %u allocations, each failed once\n", failures);
     assert_true(failures > 50);
-    ns_blueprint_free(blueprint);
-    ns_model_free(model);
-    assert_int_equal(counter.live_blocks, 0);
 }
 
 int main(void) {

@@ -17,16 +17,6 @@
 
 // ---- making them -------------------------------------------------------------------------------
 
-static nsi_objective* objective_of(const ns_fit* fit, uint32_t threads) {
-    nsi_objective* e = NULL;
-    ns_error error = {0};
-    ns_status status =
-        nsi_objective_create(fit->problem, fit->data[NS_ROLE_TRAIN],
-                             &fit->spec->stages.data[0].windows, NULL, threads, &e, &error);
-    must(status, &error);
-    return e;
-}
-
 // A point off the start, so that nothing is zero by chance.
 static void scatter(nsi_objective* e, double size) {
     ns_rng rng = ns_rng_seed(7);
@@ -808,7 +798,7 @@ static void steps_of_quaternions_keep_them_unit(void** state) {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// Everything once, with the n-th allocation refused: it fails, or did not need that one.
+// Everything once.
 static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     const ns_dataset* data = fit->data[NS_ROLE_TRAIN];
     nsi_problem* problem = NULL;
@@ -823,12 +813,7 @@ static ns_status use_all(const ns_fit* fit, const ns_allocator* allocator) {
     if (status == NS_OK) {
         status = nsi_objective_create(problem, data, &stage->windows, NULL, 1, &e, &error);
     }
-    if (status == NS_OK) {
-        double value, *g = calloc(nsi_objective_unknowns(e), sizeof *g);
-        bool good = isfinite(nsi_objective_gradient(e, g)) && nsi_objective_linearise(e, &value);
-        free(g);
-        status = good ? NS_OK : NS_ERR_NOMEM;
-    }
+    if (status == NS_OK) status = differentiate_once(e);
     if (status == NS_OK) {
         status = nsi_stage_solver_create(problem, data, stage, e, 1, 1, &solver, &error);
     }
@@ -854,17 +839,7 @@ static void memory_may_run_out(void** state) {
                          "timestep: 0.01\nparameters: {link/link1/mass: 0.7}\ntrain: %s\n",
                          fits[k]);
         ns_fit* fit = experiment_load("fit.yaml", 1);
-        for (size_t n = 1;; n++) {
-            test_alloc counter = {.fail_at = n};
-            ns_allocator allocator = test_allocator(&counter);
-            ns_status status = use_all(fit, &allocator);
-            if (status != NS_OK) assert_int_equal(status, NS_ERR_NOMEM);
-            assert_int_equal(counter.live_blocks, 0);
-            if (counter.calls < n) {
-                assert_int_equal(status, NS_OK);
-                break;
-            }
-        }
+        fail_each_use(fit, use_all);
         ns_fit_free(fit);
     }
 }
