@@ -222,6 +222,8 @@ ns_status nsi_fit_parse_formula(ns_fit* f, const char* text, nsi_error_formula* 
     ns_error inner;
     ns_status status =
         ns_formula_parse(text, strlen(text), false, &f->allocator, &out->formula, &where, &inner);
+
+    // Running out of memory is no fault of the text.
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     if (status != NS_OK) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "at character %zu of the formula: %s", where + 1,
@@ -243,6 +245,8 @@ ns_status nsi_fit_parse_formula(ns_fit* f, const char* text, nsi_error_formula* 
             if (strcmp(ns_dataset_channel(train, c)->name, name) == 0) channels[k] = c;
         }
         if (channels[k] != NSI_NONE) continue;
+
+        // A misspelt name, or one with a slash that was read as a division.
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "the data has no channel %.200s; put names in double quotes", name);
     }
@@ -350,6 +354,8 @@ void ns_fit_free(ns_fit* f) {
     for (uint32_t k = 0; k < f->nvariant; k++) ns_hybrid_free(f->variants[k].hybrid);
     nsi_free(&memory, f->variants);
     nsi_fit_spec_free(f->spec);
+
+    // z holds all points, initial and fitted, in one block.
     nsi_free(&memory, f->z);
     nsi_free(&memory, f);
 }

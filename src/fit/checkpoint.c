@@ -46,6 +46,7 @@ static json_t* path_to_json(const ns_sparsity_point* p, uint32_t count) {
 }
 
 static json_t* to_json(const nsi_checkpoint* c) {
+    // Lists are built first; the table below hands them to the root.
     json_t *root = json_object(), *phases = json_array(), *history = json_array(),
            *path = json_array();
 
@@ -173,6 +174,8 @@ static void get_lists(reader* r) {
     c->nhistory = (uint32_t)json_array_size(history);
     c->phases = nsi_alloc_zeroed(&c->allocator, ((size_t)c->nphase + 1) * sizeof *c->phases);
     c->history = nsi_alloc_zeroed(&c->allocator, ((size_t)c->nhistory + 1) * sizeof *c->history);
+
+    // The caller reports a failure once, for all of the file.
     if (!c->phases || !c->history) {
         r->ok = false;
         return;
@@ -180,6 +183,7 @@ static void get_lists(reader* r) {
 
     // Rows of finished phases: iterations, evaluations, seconds, loss.
     for (uint32_t k = 0; k < c->nphase; k++) {
+        // What is missing or no number clears r->ok.
         const json_t* row = json_array_get(phases, k);
         c->phases[k] = (ns_fit_phase){.iterations = get_count(r, json_array_get(row, 0)),
                                       .evaluations = get_count(r, json_array_get(row, 1)),
@@ -217,6 +221,7 @@ static void get_path(reader* r) {
         return;
     }
 
+    // Counts are set once there is memory behind them.
     c->npath = (uint32_t)count;
     c->npath_name = (uint32_t)names;
 
@@ -230,6 +235,8 @@ static void get_path(reader* r) {
                                          .group = get_number(r, json_array_get(row, 3)),
                                          .loss = get_number(r, json_array_get(row, 4)),
                                          .norms = own};
+
+        // A damaged row must not be read beyond its end.
         if (json_array_size(list) != names) r->ok = false;
         for (size_t i = 0; i < names; i++) own[i] = get_number(r, json_array_get(list, i));
     }
@@ -299,6 +306,7 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
         if (bad && *damaged) rename(path, bad);
         nsi_free(&memory, bad);
 
+        // A crash while writing damages at most the latest one.
         if (!old) return nsi_fail_nomem(error);
         status = read_one(old, &memory, out, &old_missing, error);
         nsi_free(&memory, old);

@@ -73,6 +73,8 @@ static ns_status add_called_stage(nsi_fit_spec* p, const ns_fit_stage* s, ns_err
                        .l1 = s->l1,
                        .group = s->group_lasso,
                        .adaptive = s->adaptive};
+
+    // So it is for windows.
     if (stage.windows.smoothing == 0) stage.windows.smoothing = NSI_DEFAULT_SMOOTHING;
     if (stage.windows.continuity_weight == 0.0) {
         stage.windows.continuity_weight = NSI_DEFAULT_CONTINUITY_WEIGHT;
@@ -84,6 +86,8 @@ static ns_status add_called_stage(nsi_fit_spec* p, const ns_fit_stage* s, ns_err
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_fit_create: adaptive needs a stage with l1 or group_lasso before it");
     }
+
+    // Stages run in the order in which they are given.
     bool done = nsi_array_push(&p->allocator, &p->stages, stage);
     return done ? NS_OK : nsi_fail_nomem(error);
 }
@@ -273,6 +277,8 @@ ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) 
     if (!f) return nsi_fail_nomem(error);
     f->allocator = memory;
     f->threads = spec->threads;
+
+    // Borrowed from the caller, who frees them after the fit.
     f->by_calls = true;
     f->parameters = spec->parameters;
     f->data[NS_ROLE_TRAIN] = spec->train;
@@ -290,6 +296,8 @@ ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) 
         nsi_fit_choose_timestep(f);
         status = nsi_fit_assemble(f, error);
     }
+
+    // Faults of single stages are found now, not hours into the fit.
     if (status == NS_OK) status = nsi_fit_check(f, error);
     if (status != NS_OK) {
         ns_fit_free(f);

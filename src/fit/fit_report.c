@@ -28,6 +28,7 @@ static void report_parameters(ns_report* report, const nsi_result* a) {
         ns_report_table* table = ns_section_add_table(section, "parameters", NULL, columns, 5);
         for (uint32_t k = 0; k < a->estimates.count; k++) {
             const ns_estimate* e = &a->estimates.data[k];
+            // NaN shows the estimate alone.
             double error = a->correlation ? e->standard_error : NAN;
             const ns_cell row[] = {
                 ns_cell_text(e->name), ns_cell_text(e->unit), ns_cell_number(e->initial),
@@ -42,6 +43,8 @@ static void report_parameters(ns_report* report, const nsi_result* a) {
         nsi_section_add_notef(section, NS_NOTE_TEXT, "%u weights of networks were fitted, too.",
                               a->nweight);
     }
+
+    // All standard errors are proportional to the spread of the residuals.
     if (a->nresidual > 0) {
         nsi_section_add_notef(section, NS_NOTE_TEXT, "%u residuals of standard deviation %s, %s.",
                               a->nresidual, nsi_format(a->sigma, 3).text,
@@ -134,6 +137,8 @@ static void report_scores(ns_report* report, const nsi_result* a) {
     // A table for each role that has data, its figure below.
     for (int role = 0; role < NS_ROLE_COUNT; role++) {
         const ns_score *before = &a->before[role], *after = &a->after[role];
+
+        // A fit without test data has no such table.
         if (before->windows == 0 && after->windows == 0) continue;
 
         // The section exists only if some role has scores.
@@ -150,6 +155,8 @@ static void report_scores(ns_report* report, const nsi_result* a) {
         snprintf(table_name, sizeof table_name, "errors_%s", name);
         snprintf(title, sizeof title, "%s data", name);
         ns_report_table* table = ns_section_add_table(section, table_name, title, columns, 6);
+
+        // Rows of one table, so that before and after stand side by side.
         score_add_horizons(table, before, after);
         score_add_measures(table, before, after);
         score_add_totals(table, before, after);
@@ -226,6 +233,8 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
 
     // Figures are made first: sections show them where they belong.
     status = nsi_result_add_figures(a, nsi_report_figures(report), error);
+
+    // Charts of networks come after all others: they begin at this number.
     uint32_t networks = ns_report_figure_count(report);
     if (status == NS_OK && add_networks) {
         status = add_networks(context, nsi_report_figures(report), error);
@@ -285,6 +294,8 @@ static nsi_result record_of_view(const ns_fit_result* v) {
     a.coefficients.count = v->ncoefficient;
     a.directions.data = (ns_parameter_direction*)v->directions;
     a.directions.count = v->ndirection;
+
+    // How it was found.
     a.phases.data = (ns_fit_phase*)v->phases;
     a.phases.count = v->nphase;
     a.history.data = (ns_fit_history_point*)v->history;

@@ -65,6 +65,7 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
     snprintf(text, sizeof text, "%s, samples every %g ms; %s%s; seed %llu", step, period * 1e3,
              states[last->windows.initial_state], noise, (unsigned long long)f->spec->seed);
 
+    // Texts of the spec live as long as the fit; the setting is made here.
     nsi_result* a = &f->result;
     a->setting = nsi_arena_string(&a->arena, text, strlen(text));
     a->title = f->spec->title;

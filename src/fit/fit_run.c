@@ -98,13 +98,16 @@ static void save_stage(nsi_run* r) {
     c.w = point.w;
     c.x = point.x;
     c.nx = nsi_objective_window_count(r->e) * r->f->problem->sizes.nx;
+
+    // How far the stage is; stochastic solvers also keep their best point.
     c.iteration = state->iteration;
     c.converged = state->converged;
     c.kept = state->best;
     c.nkept = state->best && isfinite(state->best_value) ? nsi_objective_unknowns(r->e) : 0;
     c.kept_value = state->best_value;
 
-    // The solver's own numbers.
+    // The solver's own numbers, such as moments and damping: without them a resumed run would take
+    // other steps.
     c.nsolver = nsi_stage_solver_state_size(r->stage_solver);
     c.solver = nsi_alloc(&r->f->allocator, ((size_t)c.nsolver + 1) * sizeof *c.solver);
     if (!c.solver) {
@@ -181,6 +184,8 @@ static ns_status name_inputs(nsi_run* r) {
         const nsi_binding* binding = f->system->binding;
         const char* const* inputs = NULL;
         if (m.layer > 0) continue;
+
+        // Coefficients of a formula are one row; each of them is a group of its own.
         if (m.formula) m.rows = m.columns;
 
         // Inputs of a network have names when the blueprint knows them.
@@ -202,6 +207,7 @@ static ns_status name_inputs(nsi_run* r) {
             } else {
                 nsi_text_add(&text, "input %u", row + 1);
             }
+            // The builder's text is temporary: the arena of the result keeps the name.
             const char* name =
                 text.failed ? NULL : nsi_arena_string(arena, text.text.data, text.text.count);
             nsi_array_free(&text.allocator, &text.text);
@@ -268,9 +274,13 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     ns_status status =
         nsi_objective_create(problem, train, &stage->windows, NULL, f->threads, &r->e, r->error);
     if (status != NS_OK) return status;
+
+    // A stage begins where the one before ended.
     nsi_point point = nsi_objective_point(r->e);
     nsi_copy_numbers(point.z, f->z, f->nz);
     nsi_copy_numbers(point.w, f->w, f->nw);
+
+    // The solver looks at the point, so it is made after it.
     status = nsi_stage_solver_create(problem, train, stage, r->e, f->spec->seed, f->threads,
                                      &r->stage_solver, r->error);
     if (status != NS_OK || !r->resuming) return status;
@@ -300,10 +310,14 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     state->iteration = c->iteration;
     state->converged = c->converged;
     nsi_stage_solver_load(r->stage_solver, c->solver);
+
+    // The best point so far of a stochastic solver, which may lie behind.
     if (c->nkept > 0) {
         nsi_copy_numbers(state->best, c->kept, c->nkept);
         state->best_value = c->kept_value;
     }
+
+    // Later stages begin as in a run that was not interrupted.
     r->resuming = false;
     return NS_OK;
 }
@@ -324,6 +338,8 @@ static void keep_last_value(nsi_run* r, const nsi_stage* stage) {
 static ns_status explain_stage(nsi_run* r, const ns_solver_result* out) {
     char text[500];
     const char* link;
+
+    // Counted by the objective since the stage began.
     uint32_t refused = nsi_objective_refused(r->e, &link);
     ns_status status = NS_OK;
 
@@ -346,6 +362,8 @@ static ns_status explain_stage(nsi_run* r, const ns_solver_result* out) {
                         " windows or a smaller time step",
                         r->f->spec->path, r->name);
     }
+
+    // On the way: there is a point from which later phases go on.
     snprintf(text, sizeof text,
              "%s failed: there were no derivatives that can be computed with, no way down or"
              " too little memory; what comes after goes on from where it stood",
@@ -381,6 +399,8 @@ static ns_status run_stage(nsi_run* r) {
             nsi_stage_solver_watch_path(r->stage_solver, watch_path, r);
             nsi_stage_solver_tell_path(r->stage_solver);
         }
+
+        // Take over where it ended, whatever ended it.
         nsi_point point = nsi_objective_point(r->e);
         nsi_copy_numbers(f->z, point.z, f->nz);
         nsi_copy_numbers(f->w, point.w, f->nw);
@@ -459,6 +479,8 @@ static ns_status hash_experiment(nsi_run* r) {
 static ns_status take_up(nsi_run* r) {
     ns_fit* f = r->f;
     bool damaged;
+
+    // Without a checkpoint to go on from, the fit begins anew.
     if (!r->o->resume || !r->o->checkpoint) return NS_OK;
     ns_error why;
     ns_status status = nsi_checkpoint_read(r->o->checkpoint, r->fingerprint, &f->allocator,
@@ -486,6 +508,8 @@ static ns_status take_up(nsi_run* r) {
     r->resuming = true;
     r->earlier = c->seconds;
     r->phase = c->phase;
+
+    // The result says where the lost iterations went.
     if (damaged) {
         status = note(r, "the last checkpoint was damaged; went on from the one before it");
         if (status != NS_OK) return status;
@@ -555,6 +579,7 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     f->has_result = status == NS_OK;
     f->view = nsi_result_view(&f->result);
 
+    // The result keeps nothing of the run.
     nsi_stage_solver_free(r.stage_solver);
     nsi_objective_free(r.e);
     nsi_checkpoint_free(&r.resumed);

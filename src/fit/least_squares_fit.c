@@ -42,6 +42,8 @@ static ns_status solve_least_squares(ns_residuals* r, const ns_solver_options* o
                         "ns_least_squares_fit: the simulation does not stay finite from the initial"
                         " values; use shorter windows or other values");
     }
+
+    // Solvers sum over residuals; results give the mean.
     w.scale = 1.0 / nsi_objective_residual_count(e);
 
     // Levenberg-Marquardt on normal equations without initial states.
@@ -52,6 +54,8 @@ static ns_status solve_least_squares(ns_residuals* r, const ns_solver_options* o
     ns_status status =
         ns_minimise("lm", &problem, options ? options : &defaults, NULL, &result, error);
     if (status != NS_OK) return status;
+
+    // The observer cannot return a status of its own.
     if (w.failed) return nsi_fail_nomem(error);
 
     // Record the run as the only phase of the fit.
@@ -143,10 +147,14 @@ ns_status ns_least_squares_fit(ns_residuals* r, const ns_solver_options* options
     // Initial values are kept for the comparison with the estimates.
     nsi_result_init(&memory, &owned->record);
     ns_residuals_get_weights(r, numbers);
+
+    // Solve, then list estimates with their standard errors.
     ns_status status = solve_least_squares(r, options, owned, error);
     if (status == NS_OK) status = list_result(r, numbers, numbers + nw, &owned->record, error);
 
     nsi_free(&memory, numbers);
+
+    // The view points into the record, also when that is to be freed.
     owned->view = nsi_result_view(&owned->record);
     if (status != NS_OK) {
         ns_fit_result_free(&owned->view);

@@ -156,6 +156,8 @@ static ns_status load_fit_models(ns_fit* f, ns_error* error) {
     for (uint32_t k = 1; k < f->nvariant; k++) {
         f->variants[k].options.blueprint = f->variants[0].options.blueprint;
     }
+
+    // Options that do not depend on the robot are read from the first.
     f->options = f->variants[0].options;
     return status;
 }
@@ -191,6 +193,7 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
     // All roles share the sample period that the first one establishes.
     double period = p->period;
     for (int role = 0; status == NS_OK && role < NS_ROLE_COUNT; role++) {
+        // Only training data is required.
         ns_dataset* data = NULL;
         if (p->files[role].count == 0) continue;
         status = ns_dataset_create(f->map, period, &f->allocator, &data, error);
@@ -204,6 +207,8 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
                 status = ns_dataset_add(data, path, &file->part, error);
             }
         }
+
+        // Later roles are resampled to it.
         if (status == NS_OK) period = ns_dataset_period(f->data[role]);
     }
 
@@ -255,6 +260,8 @@ static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* err
     const nsi_yaml_node *distance = nsi_yaml_find(map, "distance"),
                         *rotation = nsi_yaml_find(map, "rotation"),
                         *list = rotation ? rotation : distance;
+
+    // The schema has checked the values; which keys go together is checked here.
     if (status != NS_OK) return status;
     bool right = (distance == NULL) != (rotation == NULL) && list->type == NSI_YAML_LIST &&
                  list->count > 0 && (!rotation || list->count == 4);
@@ -264,6 +271,7 @@ static ns_status load_measure(ns_fit* f, const nsi_yaml_node* map, ns_error* err
                              " of a quaternion");
     }
 
+    // The record of the metric, whose texts live in the spec.
     m->rotation = rotation != NULL;
     m->mean = says.average == NSI_AVERAGE_MEAN;
     m->unit = says.unit;
@@ -315,6 +323,8 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
             return nsi_fit_fail_at(f, n, NS_ERR_PARSE, "there is no such name under `parameters`",
                                    error);
         }
+
+        // A number that is out of range is reported even if an earlier glob hides it.
         double deviation;
         ns_status status = nsi_yaml_number(&f->spec->yaml, n, 1e-12, 1e12, &deviation, error);
         if (status != NS_OK) return status;
@@ -336,6 +346,7 @@ static ns_status load_adaptation(ns_fit* f, ns_error* error) {
             double deviation = 0.0;
             ns_status status = nsi_yaml_number(&f->spec->yaml, n, 1e-12, 1e12, &deviation, error);
             if (status != NS_OK) return status;
+            // One entry per parameter: later globs are for others.
             f->adapt[f->nadapt] = k;
             f->adapt_deviations[f->nadapt++] = deviation;
             break;
@@ -373,6 +384,7 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
         return nsi_fail_nomem(error);
     }
 
+    // From here on ns_fit_free() releases everything.
     f->allocator = memory;
     f->threads = threads;
     nsi_result_init(&memory, &f->result);
@@ -382,6 +394,8 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
     ns_status status = f->spec ? NS_OK : nsi_fit_spec_read(path, &memory, &f->spec, error);
     if (status == NS_OK) status = change_spec(f, changes, error);
     if (status == NS_OK) status = load_fit_models(f, error);
+
+    // Changes of seeds and weights come before any system is made.
     if (status == NS_OK) status = change_weights(f, changes, error);
     if (status == NS_OK) status = load_data(f, error);
     if (status == NS_OK) status = load_errors(f, error);

@@ -145,6 +145,8 @@ static ns_status check_mesh(const robot_copy* c, const nsi_bytes* bytes, const c
 // Copy a mesh to the same relative path, or note why it is left out.
 static ns_status copy_mesh(const robot_copy* c, const char* name, bool collides) {
     const char* folder = c->model->folder ? c->model->folder : "";
+
+    // Names of meshes are relative to the model; the copies keep them.
     size_t size = strlen(name) + 1;
     char* from = nsi_alloc(c->memory, strlen(folder) + size);
     char* to = nsi_alloc(c->memory, strlen(c->folder) + size);
@@ -165,6 +167,7 @@ static ns_status copy_mesh(const robot_copy* c, const char* name, bool collides)
         } else if (status == NS_ERR_NOMEM) {
             status = nsi_fail_nomem(c->error);
         } else {
+            // What cannot be copied is noted; the fit itself is saved in any case.
             status = copy_note(c, name, inner.message);
         }
         nsi_array_free(c->memory, &bytes);
@@ -210,6 +213,7 @@ static ns_status visit_meshes(const robot_copy* c, mesh_survey* survey) {
 
 // Copy a robot with its meshes below `root`, and give the path of the copy from the arena.
 static ns_status copy_robot(robot_copy* c, const char* root, nsi_arena* arena, const char** out) {
+    // Look at all meshes before anything is written.
     mesh_survey survey = {0};
     ns_status status = visit_meshes(c, &survey);
     if (status != NS_OK) return status;
@@ -218,6 +222,8 @@ static ns_status copy_robot(robot_copy* c, const char* root, nsi_arena* arena, c
     if (survey.too_far) {
         return copy_note(c, c->from, "not all of its meshes can be; the model refers to it here");
     }
+
+    // As many folders deep as the robot's meshes go up with "../".
     size_t size = strlen(root) + 3 * (size_t)survey.levels + strlen(base_name(c->from)) + 1;
     char *path = nsi_arena_alloc(arena, size), *folder = nsi_alloc(c->memory, size);
     if (path && folder) {
@@ -226,6 +232,8 @@ static ns_status copy_robot(robot_copy* c, const char* root, nsi_arena* arena, c
             used += snprintf(folder + used, size - (size_t)used, "in/");
         }
         snprintf(path, size, "%s%s", folder, base_name(c->from));
+
+        // Meshes are copied relative to the robot's new place.
         c->folder = folder;
 
         // The robot comes last: no mesh can take its place.

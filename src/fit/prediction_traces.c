@@ -84,6 +84,7 @@ static ns_status choose(maker* m, ns_error* error) {
             if (whole || room > MIN_SAMPLES || e->list.count == 0) {
                 p.trace = find_trace(m, &p);
             }
+            // The report says how many recordings are not shown.
             if (p.trace == NSI_NONE) {
                 e->left_out++;
                 continue;
@@ -264,6 +265,8 @@ static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
     ns_status status = only && first ? NS_OK : nsi_fail_nomem(error);
     for (uint32_t k = 0; status == NS_OK && k < m->pieces.count; k++) {
         const piece* p = &m->pieces.data[k];
+
+        // Each role is a dataset of its own.
         if (p->role != role) continue;
         only[p->recording] = p->samples;
         first[p->recording] = p->first;
@@ -283,6 +286,7 @@ static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
         if (status == NS_ERR_PARSE) status = NS_OK; // all are too short
     }
 
+    // The traces hold the values now.
     nsi_free(&m->e->allocator, only);
     nsi_free(&m->e->allocator, first);
     return status;
@@ -356,6 +360,7 @@ ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* pat
     if (status == NS_OK) status = ns_table_writer_replace(path, &e->allocator, &writer, error);
 
     if (status == NS_OK) {
+        // One line for each row of a trace.
         ns_table_writer_put_names(writer, names, ncol);
         for (uint32_t k = 0; k < e->list.count; k++) {
             const nsi_trace* trace = &e->list.data[k];
@@ -377,6 +382,8 @@ ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* pat
                 ns_table_writer_put_row(writer, line, ncol);
             }
         }
+
+        // The file appears whole or not at all.
         status = ns_table_writer_finish(writer, error);
     }
     nsi_arena_free(&arena);

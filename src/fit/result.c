@@ -78,6 +78,7 @@ ns_fit_result nsi_result_view(const nsi_result* a) {
                            .nphase = a->phases.count,
                            .history = a->history.data,
                            .nhistory = a->history.count,
+                           // Sparsity, notes and time.
                            .path = a->path.data,
                            .npath = a->path.count,
                            .path_names = a->path_names.data,

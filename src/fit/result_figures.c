@@ -38,6 +38,7 @@ static const char* figure_title(nsi_figures* charts, const char* title, uint32_t
 
 // A line for each phase: from phase to phase the loss may be of other data.
 static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
+    // The axis is logarithmic: without a positive loss there is nothing to draw.
     const ns_fit_history_point* points = a->history.data;
     uint32_t count = a->history.count, drawn = 0;
     for (uint32_t k = 0; k < count; k++)
@@ -77,6 +78,8 @@ static bool figure_loss(const nsi_result* a, nsi_figures* charts) {
     columns[2] = number_column("iteration", iteration);
     columns[3] = number_column("seconds", seconds);
     columns[4] = number_column("loss", loss);
+
+    // One line, interrupted between phases, whose losses are of different windows.
     *series = (ns_line_series){.line_style = "c0", .y = loss};
     *panel = (ns_line_panel){{"loss", true}, series, 1};
     chart->as.lines = (ns_line_chart){.x_axis = {.label = "iterations of all phases"},
@@ -151,6 +154,8 @@ static bool figure_parameters(const nsi_result* a, nsi_figures* charts) {
     }
     // Intervals count; where there are none to be seen, starts do.
     if (reach < 1e-6) reach = fmax(furthest, 0.001);
+
+    // All parameters in the table, those that fit in the chart.
     columns[0] = text_column("parameter", names);
     columns[1] = text_column("unit", units);
     columns[2] = number_column("start", start);
@@ -190,6 +195,7 @@ static bool figure_correlation(const nsi_result* a, nsi_figures* charts) {
 // ---- errors ------------------------------------------------------------------------------------
 
 static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* charts) {
+    // Before and after may reach different horizons; the longer list counts.
     const ns_score* scores[2] = {&a->before[role], &a->after[role]};
     uint32_t rows =
         scores[0]->nhorizon > scores[1]->nhorizon ? scores[0]->nhorizon : scores[1]->nhorizon;
@@ -217,6 +223,7 @@ static bool figure_errors(const nsi_result* a, ns_data_role role, nsi_figures* c
         table[rows + k] = known->horizons[k].windows;
         for (uint32_t s = 0; s < 2; s++) {
             ns_bar* bar = &bars[2 * k + s];
+            // Without a score at this horizon there is no bar.
             *bar = (ns_bar){.length = NAN, .mark = NAN};
             if (k < scores[s]->nhorizon) {
                 const ns_horizon_error* h = &scores[s]->horizons[k];
@@ -270,6 +277,8 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
         table[count + k] = phase->evaluations;
         table[2 * (size_t)count + k] = phase->seconds;
         table[3 * (size_t)count + k] = phase->value;
+
+        // Evaluations beside the seconds tell long windows from many steps.
         bars[k] = (ns_bar){.length = phase->seconds, .mark = NAN};
         bars[k].text = nsi_figures_text(charts, "%s s, %u evaluations",
                                         nsi_format(phase->seconds, 2).text, phase->evaluations);
@@ -283,6 +292,8 @@ static bool figure_timing(const nsi_result* a, nsi_figures* charts) {
     columns[3] = number_column("seconds", table + 2 * (size_t)count);
     columns[4] = number_column("loss", table + 3 * (size_t)count);
     columns[5] = text_column("end", finish);
+
+    // The chart has the first rows, the table all of them.
     chart->as.bars = (ns_bar_chart){.labels = labels,
                                     .bars = bars,
                                     .rows = at_most(count, MAX_ROWS),

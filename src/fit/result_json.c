@@ -221,6 +221,8 @@ static void write_lines(record_writer* w, json_t* root) {
 
 ns_status nsi_result_json(const nsi_result* a, ns_text* out, ns_error* error) {
     record_writer w = {.text = {.allocator = a->allocator}, .string = {.allocator = a->allocator}};
+
+    // Scalars and texts by their table of fields; failures gather in w.
     json_t* root = json_of_record(&w, &nsi_result_fields, a);
 
     // What was found, and what the data cannot identify.
@@ -238,6 +240,8 @@ ns_status nsi_result_json(const nsi_result* a, ns_text* out, ns_error* error) {
     json_set(&w, root, "history",
              json_of_records(&w, &nsi_history_fields, a->history.data, a->history.count,
                              sizeof *a->history.data));
+
+    // Of stages with a penalty.
     json_set(&w, root, "path_names", json_of_texts(&w, a->path_names.data, a->path_names.count));
     json_set(&w, root, "path", json_of_path(&w, a));
     json_set(&w, root, "notes", json_of_texts(&w, a->notes.data, a->notes.count));

@@ -210,11 +210,13 @@ static void read_directions(record_reader* r, const json_t* root) {
         // Changes by the names of parameters; others are 0.
         direction.change = nsi_alloc_zeroed(&a->allocator, ((size_t)n + 1) * sizeof(double));
         if (!direction.change || !nsi_array_push(&a->allocator, &a->directions, direction)) {
+            // Pushed or freed: nobody else knows of it.
             nsi_free(&a->allocator, direction.change);
             fault_memory(r);
             return;
         }
 
+        // The result owns it by now, so a failure leaks nothing.
         for (uint32_t j = 0; j < n; j++) {
             const char* name = a->estimates.data[j].name;
             const json_t* change = name ? json_object_get(changes, name) : NULL;
@@ -311,9 +313,13 @@ static void read_path(record_reader* r, const json_t* root) {
         const json_t* item = record_item(r, list, "path", k);
         ns_sparsity_point point = {0};
         read_fields(r, item, &nsi_path_fields, &point);
+
+        // Norms are drawn by name, so none may be missing.
         if (record_list(r, item, "norms", MAX_INPUTS, &norms) != nname) {
             record_fault(r, NS_ERR_PARSE, "norms", "expected a number for each of path_names");
         }
+
+        // Not before everything is known to be there.
         if (r->status != NS_OK) return;
 
         // null stands for NaN.
@@ -361,6 +367,7 @@ static const json_t* choose_record(record_reader* r, const json_t* root, const c
     const json_t* fits = json_object_get(root, "fits");
     if (json_is_object(root) && json_is_object(json_object_get(root, "before"))) return root;
     if (!json_is_object(fits) || json_object_size(fits) == 0) {
+        // A discovery also writes result.json: say what it is.
         bool discovery = json_is_array(json_object_get(root, "found")) &&
                          json_is_array(json_object_get(root, "ranking"));
         record_fault(r, NS_ERR_PARSE, "",
@@ -374,6 +381,7 @@ static const json_t* choose_record(record_reader* r, const json_t* root, const c
     if (!fit) fit = json_object_iter_key(json_object_iter((json_t*)fits));
     const json_t* one = json_object_get(fits, fit);
     if (one) {
+        // Its name, so that callers can say which one it is.
         r->out->fit = nsi_arena_string(&r->out->arena, fit, strlen(fit));
         if (!r->out->fit) fault_memory(r);
         return one;

@@ -49,6 +49,8 @@ static ns_status scoring_choose_robots(ns_scoring* s, ns_error* error) {
         status = nsi_hybrid_read(s->model, &s->allocator, &s->file, error);
         if (status != NS_OK) return status;
     }
+
+    // Without variants there is room for the one robot.
     uint32_t count = s->file.variants.count;
     s->robots = nsi_alloc_zeroed(&s->allocator, ((size_t)count + 1) * sizeof *s->robots);
     bool* needed = nsi_alloc_zeroed(&s->allocator, ((size_t)count + 1) * sizeof *needed);
@@ -57,6 +59,8 @@ static ns_status scoring_choose_robots(ns_scoring* s, ns_error* error) {
     // The files to score determine which variants are needed.
     for (uint32_t k = 0; k < s->options.nfile && status == NS_OK && count > 0; k++) {
         const nsi_hybrid_variant* v = nsi_hybrid_variant_of(&s->file, s->options.files[k]);
+
+        // The first variant whose glob fits, as in a fit.
         if (v) {
             needed[v - s->file.variants.data] = true;
         } else {
@@ -212,7 +216,7 @@ static ns_status scoring_create_physics(ns_scoring* s, ns_error* error) {
             (nsi_variant){one->name, one->files, ns_hybrid_model(one->hybrid), one->system};
     }
 
-    // What is wrong with them together, and with the data.
+    // What is wrong with them together, and with the data. Messages name the file to be changed.
     ns_error inner;
     if (status == NS_OK) {
         status = nsi_variants_check(variants, s->nrobot, &inner);
@@ -223,6 +227,8 @@ static ns_status scoring_create_physics(ns_scoring* s, ns_error* error) {
                                            &s->problem, &inner);
         if (status != NS_OK) scoring_fail_at(scoring_data_place(s), status, &inner, error);
     }
+
+    // The problem has copies.
     nsi_free(&s->allocator, variants);
     return status;
 }
@@ -316,6 +322,8 @@ static ns_status scoring_check_horizons(const ns_scoring* s, double ahead, ns_er
 
 static ns_status scoring_choose_horizons(ns_scoring* s, ns_error* error) {
     const ns_scoring_options* o = &s->options;
+
+    // The options that need no choice.
     double period = ns_dataset_period(s->data);
     s->predict = (nsi_predict_options){.history = o->history,
                                        .origins = o->origins,
@@ -330,6 +338,8 @@ static ns_status scoring_choose_horizons(ns_scoring* s, ns_error* error) {
                         "a horizon of %g s is less than the %g s between samples",
                         o->horizon_seconds, period);
     }
+
+    // Without a limit, a single prediction goes to the end of its recording.
     if (limited) {
         s->predict.ahead = ahead < UINT32_MAX ? (uint32_t)ahead : UINT32_MAX;
     } else if (o->origins == 0) {
@@ -422,11 +432,13 @@ ns_status ns_scoring_run(const char* model, const ns_scoring_options* options, n
         status = s->learned ? scoring_create_learned(s, error) : scoring_create_physics(s, error);
     }
 
+    // Channels and states that are not recorded, then the predictions.
     if (status == NS_OK) status = scoring_name_channels(s, error);
     if (status == NS_OK) status = scoring_note_unknown_states(s, error);
     if (status == NS_OK) status = scoring_choose_horizons(s, error);
     if (status == NS_OK) status = scoring_predict(s, error);
 
+    // A run that fails leaves nothing.
     if (status == NS_OK) {
         *out = s;
     } else {

@@ -34,6 +34,8 @@ static ns_status make_scoring_record(const ns_scoring* s, ns_text* out, ns_error
         ns_json_close(j);
     }
     ns_json_close(j);
+
+    // Pooled errors are dominated by the worst window, hence the medians.
     ns_json_open(j, "horizons", '[');
     for (uint32_t k = 0; k < ns_scoring_horizon_count(s); k++) {
         ns_scoring_horizon h = ns_scoring_get_horizon(s, k);
@@ -46,6 +48,8 @@ static ns_status make_scoring_record(const ns_scoring* s, ns_text* out, ns_error
         ns_json_close(j);
     }
     ns_json_close(j);
+
+    // By recording: where the model is wrong.
     ns_json_open(j, "trajectories", '[');
     for (uint32_t k = 0; k < ns_scoring_recording_count(s); k++) {
         ns_scoring_recording r = ns_scoring_get_recording(s, k);
@@ -81,6 +85,8 @@ static void add_scoring_facts(ns_report* report, const ns_scoring* s) {
     nsi_text_builder b = {.allocator = s->allocator};
     nsi_text_add(&b, "%s; %s, steps of %s ms", s->model, integrator_name(s),
                  nsi_format_short(1e3 * s->problem->sizes.timestep, 6).text);
+
+    // A fact takes the text and empties the builder.
     end_fact(report, "model", &b);
     for (uint32_t k = 0; k < s->nrobot && s->robots[0].name; k++) {
         nsi_text_add(&b, "%s%s", k > 0 ? ", " : "", s->robots[k].name);
@@ -98,6 +104,8 @@ static void add_scoring_facts(ns_report* report, const ns_scoring* s) {
     // What was predicted, and from which states.
     ns_scoring_total total = ns_scoring_get(s);
     uint32_t used = 0, count = s->result.nrecording;
+
+    // Recordings that are too short have no prediction.
     for (uint32_t k = 0; k < count; k++) used += s->result.recordings[k].samples > 0;
     nsi_text_add(&b, "%llu samples by %u prediction%s in %u of %u trajector%s; ",
                  (unsigned long long)total.samples, total.predictions,
@@ -121,6 +129,8 @@ static void report_horizons(ns_report* report, const ns_scoring* s) {
     for (uint32_t k = 0; k < s->notes.count; k++) {
         ns_section_add_note(section, NS_NOTE_WARNING, s->notes.data[k]);
     }
+
+    // Otherwise an infinite RMSE would be a riddle.
     if (total.lost > 0) {
         nsi_section_add_notef(section, NS_NOTE_PROBLEM,
                               "%u of %u predictions did not stay finite: their error is infinite.",
@@ -139,6 +149,8 @@ static void report_horizons(ns_report* report, const ns_scoring* s) {
         {.name = "predictions", .format = NS_FORMAT_COUNT},
         {.name = "pooled", .format = NS_FORMAT_NUMBER, .digits = 4},
         {.name = "median", .format = NS_FORMAT_NUMBER, .digits = 4}};
+
+    // A row for each horizon, the shortest first.
     ns_report_table* table = ns_section_add_table(section, "horizons", NULL, columns, 5);
     for (uint32_t k = 0; k < ns_scoring_horizon_count(s); k++) {
         ns_scoring_horizon h = ns_scoring_get_horizon(s, k);

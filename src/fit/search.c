@@ -224,12 +224,15 @@ static void fill_search_problem(search* s) {
     // Weights go along with a start; other solvers see the parameters alone.
     s->problem =
         (ns_solver_problem){.n = f->nz, .lower = s->lower, .upper = s->upper, .context = s};
+
+    // What a point of the search consists of.
     s->nx = f->nz;
     if (has_starts(s)) {
         s->problem.local_search = search_from;
         s->problem.carried = f->nw;
         s->nx += f->nw;
     } else {
+        // Without local searches each point costs one evaluation.
         s->problem.cost = surface_value;
         s->problem.observe = watch_surface;
     }
@@ -340,6 +343,8 @@ ns_status nsi_run_search(nsi_run* r) {
     if (status == NS_OK) status = has_starts(&s) ? make_searchers(r, &s) : make_surface(r, &s);
     if (status == NS_OK) status = begin_search(r, &s);
     if (status == NS_OK) status = search_rounds(r, &s, &out);
+
+    // No stage can begin at a point without a loss.
     if (status == NS_OK && !isfinite(out.value)) {
         status = nsi_fail(r->error, NS_ERR_NONFINITE,
                           "%s: no start of the search gave a finite loss; take shorter windows or"
@@ -349,6 +354,7 @@ ns_status nsi_run_search(nsi_run* r) {
 
     // The stages go on from the best point.
     if (status == NS_OK) {
+        // The search works on values, stages on unbounded coordinates.
         nsi_parameters_to_z(f->parameters, s.x, f->z);
         nsi_copy_numbers(f->w, s.x + f->nz, f->nw);
         status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);

@@ -53,6 +53,8 @@ ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file,
     const char* own = own_folder(p, file);
     if (!own) return nsi_fail_nomem(error);
     count += nsi_data_folders(own, roots + count);
+
+    // The first place that has the file.
     for (uint32_t k = 0; k < count; k++) {
         *out = join_path(p, *below == '/' ? "" : roots[k], below, file->path);
         if (!*out) return nsi_fail_nomem(error);
@@ -64,6 +66,8 @@ ns_status nsi_fit_spec_data_path(nsi_fit_spec* p, const nsi_fit_spec_file* file,
     if (!first) return nsi_fail_nomem(error);
     const char* named = getenv("NEURALSIM_DATA");
     if (!named || !*named) named = "$NEURALSIM_DATA (not set)";
+
+    // Without a data folder the message is shorter.
     if (!*below) {
         return nsi_fail(
             error, NS_ERR_IO, "%.200s:%u:%u: there is no %.150s beside this file, nor in %s",
@@ -233,6 +237,8 @@ ns_status nsi_fit_spec_fold(nsi_fit_spec* p, uint32_t folds, uint32_t fold, ns_e
     // A file that is listed twice would be in both sets.
     for (uint32_t k = 0; k < train->count; k++) {
         const char *path = NULL, *other = NULL;
+
+        // Paths as they are found: the same file may be written in two ways.
         ns_status status = nsi_fit_spec_data_path(p, &train->data[k], &path, error);
         for (uint32_t i = 0; i < k && status == NS_OK; i++) {
             status = nsi_fit_spec_data_path(p, &train->data[i], &other, error);
@@ -248,6 +254,7 @@ ns_status nsi_fit_spec_fold(nsi_fit_spec* p, uint32_t folds, uint32_t fold, ns_e
     uint32_t kept = 0;
     test->count = 0;
     for (uint32_t k = 0; k < train->count; k++) {
+        // Files keep their order, so that folds do not depend on the machine.
         if (k % folds != fold) {
             train->data[kept++] = train->data[k];
         } else if (!nsi_array_push(&p->allocator, test, train->data[k])) {

@@ -99,6 +99,7 @@ static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e,
 
     // What the residuals say of the parameters, then what priors add.
     if (status == NS_OK && nsi_objective_information(e, information)) {
+        // The spread of the residuals is the noise, as far as the fit can know it.
         double sigma = find_sigma(e, out);
         status = add_priors(params, sigma, information, out, error);
         if (status == NS_OK) status = nsi_result_identify(out, information, sigma, sizes, error);
@@ -116,6 +117,7 @@ static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e,
             out, "standard errors could not be computed: the normal equations are singular", error);
     }
 
+    // Verdicts and errors are in the result.
     nsi_free(&out->allocator, information);
     nsi_free(&out->allocator, sizes);
     return status;

@@ -104,6 +104,8 @@ static ns_status scale_information(const nsi_identification* found, const double
     // The effect of a relative change of each parameter; those without effect are left out.
     for (uint32_t j = 0; j < count; j++) {
         const ns_estimate* e = &found->estimates.data[j];
+
+        // Measured in its own size, a change of 1 is 100 %.
         a->size[j] = size_of(e, sizes ? &sizes[j] : NULL);
         double diagonal = information[(size_t)j * count + j];
         double effect = diagonal > 0.0 ? a->size[j] * sqrt(diagonal) : 0.0;
@@ -124,6 +126,7 @@ static ns_status scale_information(const nsi_identification* found, const double
         uint32_t j = a->index[row];
         for (uint32_t column = 0; column <= row; column++) {
             uint32_t k = a->index[column];
+            // Scaled from both sides: products of sizes alone could overflow.
             double share = (a->size[j] / a->scale[row]) * information[(size_t)j * count + k] *
                            (a->size[k] / a->scale[column]);
 

@@ -22,6 +22,8 @@ bool nsi_objective_information(nsi_objective* e, double* information) {
     for (uint32_t i = 0; i < nw; i++) {
         for (uint32_t j = 0; j <= i; j++)
             W[(size_t)i * nw + j] = m->S[(size_t)(nz + i) * n + nz + j];
+
+        // A ridge for weights that the data does not determine.
         double own = W[(size_t)i * nw + i], size = nsi_is_network_weight(e, nz + i) ? mean : own;
         W[(size_t)i * nw + i] += size > 0.0 ? 1e-10 * size : 1.0;
     }
@@ -35,6 +37,7 @@ bool nsi_objective_information(nsi_objective* e, double* information) {
     }
     nsi_dense_cholesky_solve(nw, W, nz, B);
 
+    // What is left for the parameters when the weights follow them.
     for (uint32_t i = 0; i < nz; i++) {
         for (uint32_t j = 0; j <= i; j++) {
             double sum = 0.0;
@@ -74,11 +77,14 @@ bool nsi_objective_coefficient_variances(nsi_objective* e, double* variances) {
     if (!nsi_dense_cholesky(n, A, e->threads)) return false;
     for (uint32_t k = 0; k < e->nw; k++) {
         variances[k] = NAN;
+
+        // Weights of networks have no meaning of their own, so no variance either.
         if (!e->coefficient[k] || !(size[nz + k] > 0.0)) continue;
         memset(column, 0, n * sizeof *column);
         column[nz + k] = 1.0;
         nsi_dense_cholesky_solve(n, A, 1, column);
 
+        // Back to units of the coefficient; beyond the limit it is undetermined.
         double inflated = column[nz + k];
         variances[k] =
             inflated < LOST ? inflated / (size[nz + k] * size[nz + k]) : (double)INFINITY;

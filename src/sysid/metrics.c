@@ -280,6 +280,7 @@ static void score_windows(const sums* s, double* scratch, kind_sums* kinds, nsi_
 ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const double* z,
                       const double* weights, const nsi_predict_options* options,
                       nsi_prediction* out, ns_error* error) {
+    // All are NULL until they are needed, so that the end can free them.
     nsi_predict_job j;
     double *memory = NULL, *scratch = NULL;
     kind_sums* kinds = NULL;
@@ -305,6 +306,7 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
         out->score.metrics =
             nsi_alloc(&j.allocator, ((size_t)options->nmetric + 1) * sizeof(ns_metric_score));
 
+        // One check for all of them.
         bool ok = s.window && scratch && kinds && out->channels && out->recordings &&
                   out->score.horizons && out->score.metrics;
         status = ok ? nsi_predict_for_windows(&j, add_window, &s, error) : nsi_fail_nomem(error);
@@ -313,6 +315,7 @@ ns_status nsi_predict(const nsi_problem* problem, const ns_dataset* data, const 
     // Windows are added in any order by threads; the scores are formed in window order.
     if (status == NS_OK) score_windows(&s, scratch, kinds, out);
 
+    // Only the scores outlive the job.
     nsi_free(&j.allocator, s.window);
     nsi_free(&j.allocator, scratch);
     nsi_free(&j.allocator, kinds);

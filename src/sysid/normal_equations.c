@@ -96,6 +96,7 @@ static bool need_normal(nsi_objective* e) {
         ok = status == NS_OK;
     }
 
+    // The row comes last: it says that all the rest is there.
     if (ok) m->row = nsi_numbers(e, 2 * (size_t)e->p->sizes.nx + nt);
     if (!m->row) nsi_normal_free(e);
     return m->row != NULL;
@@ -117,6 +118,8 @@ static void convert_row(const window_job* job, const double* x0, const double* r
     const nsi_objective* e = job->e;
     const uint32_t* at = e->p->param_at + e->variant[job->window];
     uint32_t np = at[1] - at[0], nz = e->nz;
+
+    // The derivatives of this variant's parameters for z.
     const double* dparams = e->dparams + (size_t)at[0] * nz;
 
     // The initial state, along its tangent directions.
@@ -183,6 +186,8 @@ static void take_sample(void* context, uint32_t step, const double* x, const dou
         const nsi_source* s = &p->sources[c];
         double weight = e->row_weight[e->row_at[job->window] + first + c];
         double* out = job->rows + (first + c) * columns;
+
+        // What was not recorded has no weight: a row of zeros adds nothing.
         if (weight == 0.0) {
             memset(out, 0, columns * sizeof(double));
             continue;
@@ -425,6 +430,7 @@ bool nsi_normal_linearise(nsi_objective* e, bool natural, double* value) {
     if (!isfinite(*value)) return false;
     m->squares = e->squares;
 
+    // Parameters and their derivatives for z, or for their natural values.
     nsi_objective_set_params(e, e->point.z, true);
     if (!natural) chain_params(e);
 
@@ -441,6 +447,8 @@ bool nsi_normal_linearise(nsi_objective* e, bool natural, double* value) {
         uint32_t windows = count - first < m->slab_windows ? count - first : m->slab_windows;
         if (!fill_slab(e, first, windows)) return false;
         uint32_t rows = close_gaps(e, first, windows);
+
+        // Matrix and gradient of the shared unknowns, in the order of windows: the same bits with any number of threads.
         nsi_dense_add_gram(rows, n, m->slab + nt, columns_of(e), m->H, e->threads);
         for (size_t r = 0; r < rows; r++) {
             const double* row = m->slab + r * columns_of(e) + nt;

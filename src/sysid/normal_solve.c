@@ -209,6 +209,8 @@ static bool solve_with_penalty(nsi_objective* e, double* predicted) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n;
     double most = 0.0, before = nsi_penalty_at(e, &e->point);
+
+    // Parameters carry no penalty: for them the step itself is the unknown.
     memset(m->x, 0, e->nz * sizeof *m->x);
     for (uint32_t k = 0; k < n; k++) most = fmax(most, m->S[(size_t)k * n + k]);
 

@@ -65,6 +65,8 @@ static ns_status sort_windows(nsi_objective* e, ns_error* error) {
 // Where each window has its states, controls and residuals.
 static ns_status objective_lay_out(nsi_objective* e, ns_error* error) {
     uint32_t count = e->windows.count;
+
+    // Offsets have one entry more than windows: the last is the total.
     e->state_at = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->state_at);
     e->control_at = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->control_at);
     e->row_at = nsi_alloc_zeroed(&e->allocator, ((size_t)count + 1) * sizeof *e->row_at);
@@ -75,6 +77,8 @@ static ns_status objective_lay_out(nsi_objective* e, ns_error* error) {
         const nsi_window* w = &e->windows.data[k];
         ns_status status = nsi_problem_check_length(e->p, w->length, error);
         if (status != NS_OK) return status;
+
+        // Recorded initial states leave no residual at the first sample.
         uint32_t steps = nsi_problem_steps(e->p, w->length);
         uint32_t samples = w->length + 1 - nsi_first_sample(e);
         e->state_at[k + 1] = e->state_at[k] + steps + 1;
@@ -149,6 +153,8 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
     e->tie = nsi_numbers(e, nsi_state_size(e));
     e->decay = nsi_numbers(e, e->p->sizes.nw);
     e->coefficient = nsi_alloc_zeroed(&e->allocator, (size_t)e->p->sizes.nw + 1);
+
+    // The point, and a second one to try steps at.
     if (!e->decay || !e->coefficient || !e->v || !e->params || !e->dparams || !e->dv ||
         !e->scratch || !e->tie_scale || !e->tie || !make_point(e, &e->point) ||
         !make_point(e, &e->trial)) {
@@ -164,6 +170,8 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
             ns_system_default_params(e->p->variants[k].system, e->params + e->p->param_at[k]);
         }
     }
+
+    // Variants share the weights.
     ns_system_default_weights(e->p->system, e->point.w);
     return NS_OK;
 }
@@ -229,6 +237,7 @@ ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* dat
     if (!e) return nsi_fail_nomem(error);
     e->allocator = problem->allocator;
 
+    // Both outlive the objective.
     e->p = problem;
     e->data = data;
     e->options = *options;
@@ -237,6 +246,7 @@ ns_status nsi_objective_create(const nsi_problem* problem, const ns_dataset* dat
         e->options.continuity_weight = NSI_DEFAULT_CONTINUITY_WEIGHT;
     }
 
+    // 0 threads: as many as there are processors.
     e->threads = threads > 0 ? threads : 1;
 #ifdef _OPENMP
     e->threads = threads > 0 ? threads : (uint32_t)omp_get_num_procs();

@@ -214,6 +214,8 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
     uint32_t nx = nsi_state_size(e), nz = e->nz;
     double value = nsi_objective_cost(e);
     if (!isfinite(value) || !need_gradient(e) || !differentiate(e)) return INFINITY;
+
+    // Derivatives of parameters for z are needed for the chain rule.
     nsi_objective_set_params(e, e->point.z, true);
 
     // Parameters.

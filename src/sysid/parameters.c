@@ -292,6 +292,8 @@ static ns_status add_request(ns_parameters* v, const char* name, const ns_parame
     // A request that fails leaves the set as it was.
     if (status == NS_OK && !found) status = nsi_parameters_fail_unknown(v, name, place, error);
     if (status != NS_OK) drop_request(v, roles, count);
+
+    // Its number tells parameters of one glob from those of another.
     v->nrequest += status == NS_OK;
     nsi_free(&v->allocator, roles);
     return status;

@@ -167,6 +167,7 @@ static ns_status simulate(const nsi_predict_job* j, nsi_predict_worker* w, uint3
     for (size_t k = 0; k < ((size_t)steps + 1) * p->sizes.nx; k++) w->states[k] = NAN;
     for (size_t k = 0; k < (size_t)steps * p->sizes.ny; k++) w->observations[k] = NAN;
 
+    // One window at a time: windows have different lengths and adapted parameters.
     ns_rollout_args args = {.batch = 1,
                             .steps = steps,
                             .x0 = w->x,
@@ -211,6 +212,7 @@ static ns_status make_worker(const nsi_predict_job* j, nsi_predict_worker* w, ns
         if (j->windows.data[k].length > longest) longest = j->windows.data[k].length;
     }
 
+    // Room for one rollout, and for its channels at the samples.
     size_t steps = nsi_problem_steps(j->p, longest), one = sizeof(double);
     w->x = nsi_alloc(&j->allocator, (z->nx + 1) * one);
     w->states = nsi_alloc(&j->allocator, (steps + 1) * (z->nx + 1) * one);
@@ -227,6 +229,7 @@ static ns_status make_worker(const nsi_predict_job* j, nsi_predict_worker* w, ns
         if (!w->v || !w->params) return nsi_fail_nomem(error);
     }
 
+    // A failure here is cleaned up by free_worker().
     w->work = nsi_alloc_zeroed(&j->allocator, j->p->nvariant * sizeof(ns_workspace*));
     if (!w->x || !w->states || !w->observations || !w->controls || !w->values || !w->work) {
         return nsi_fail_nomem(error);
@@ -268,6 +271,7 @@ ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* 
         thread = omp_get_thread_num();
 #endif
 
+        // A thread has its own buffers and its own error.
         nsi_predict_worker* w = &workers[thread];
         ns_error inner;
         ns_status done = simulate(j, w, (uint32_t)k, &inner);
@@ -284,6 +288,7 @@ ns_status nsi_predict_for_windows(const nsi_predict_job* j, nsi_window_visitor* 
         }
     }
 
+    // Also those that could not be made.
     for (uint32_t k = 0; k < threads; k++) free_worker(j, &workers[k]);
     nsi_free(&j->allocator, workers);
     return status;
@@ -296,6 +301,7 @@ ns_status nsi_predict_start(nsi_predict_job* j, const nsi_problem* problem, cons
                             const nsi_predict_options* options, double** memory, ns_error* error) {
     const ns_parameters* parameters = problem->parameters;
 
+    // Everything is set before the first failure, so that nsi_predict_end() can free it.
     *j = (nsi_predict_job){.p = problem,
                            .data = data,
                            .z = z,

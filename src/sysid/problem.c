@@ -152,6 +152,7 @@ static double problem_spread(const ns_dataset* data, uint32_t channel) {
 }
 
 static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_error* error) {
+    // Both directions: from channels to states, and back for initial states.
     p->nchannel = ns_dataset_channel_count(data);
     p->sources = nsi_alloc(&p->allocator, ((size_t)p->nchannel + 1) * sizeof *p->sources);
     p->channel_of_state =
@@ -164,6 +165,8 @@ static ns_status connect_channels(nsi_problem* p, const ns_dataset* data, ns_err
         const ns_channel* channel = ns_dataset_channel(data, k);
         nsi_source* s = &p->sources[k];
         uint32_t number = NSI_NONE;
+
+        // Learned systems without a robot know the names of their states alone.
         if (p->model) {
             number = state_number(p->model, channel->name);
         } else {

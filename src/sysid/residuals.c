@@ -53,6 +53,7 @@ static ns_status make_residuals(ns_parameters* params, const ns_system* system,
                                 uint32_t threads, ns_residuals** out, ns_error* error) {
     static const ns_window_options defaults = {0};
 
+    // Everything comes from the allocator of the parameters.
     ns_allocator memory = params ? *nsi_parameters_allocator(params) : ns_default_allocator();
     ns_residuals* r = nsi_alloc_zeroed(&memory, sizeof *r);
     if (!r) return nsi_fail_nomem(error);
@@ -66,11 +67,11 @@ static ns_status make_residuals(ns_parameters* params, const ns_system* system,
     if (status == NS_OK && params) {
         status = nsi_problem_create_shared(r->variants, r->nvariant, params, data, &memory,
                                            &r->problem, error);
-
-        // Windows and unknowns.
     } else if (status == NS_OK) {
         status = nsi_problem_create(NULL, system, NULL, data, &memory, &r->problem, error);
     }
+
+    // Windows and unknowns.
     if (status == NS_OK) {
         status = nsi_objective_create(r->problem, data, options ? options : &defaults, NULL,
                                       threads, &r->objective, error);

@@ -237,6 +237,8 @@ static ns_solver_result run_stage_rounds(nsi_stage_solver* d) {
         all.value = out.value;
         all.finish = out.finish;
         bool stop = out.iterations > 0 && report_round(d, out.value);
+
+        // A round that ends before its limit is the last one.
         if (out.finish != NS_FINISH_LIMIT || out.iterations == 0) break;
         if (stop) {
             all.finish = NS_FINISH_STOPPED;
@@ -324,6 +326,8 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
         nsi_window window = *nsi_objective_window(d->e, k);
         if (!nsi_array_push(&d->allocator, &all, window)) status = nsi_fail_nomem(error);
     }
+
+    // Fisher-Yates, from the seed: a resumed stage has the same batches.
     ns_rng rng = ns_rng_seed(d->seed);
     for (uint32_t k = all.count; k > 1; k--) {
         uint32_t other = ns_rng_below(&rng, k);
@@ -339,6 +343,8 @@ static ns_status make_batches(nsi_stage_solver* d, const ns_dataset* data, uint3
         nsi_windows part = {.data = all.data + from, .count = to - from};
         nsi_objective* e = NULL;
         status = nsi_objective_create(d->p, data, &d->stage->windows, &part, threads, &e, error);
+
+        // What is in the list is freed with the solver.
         if (status == NS_OK && !nsi_array_push(&d->allocator, &d->batches, e)) {
             nsi_objective_free(e);
             status = nsi_fail_nomem(error);
@@ -416,6 +422,8 @@ static ns_status make_stage_solver(nsi_stage_solver* d, const ns_dataset* data, 
                                    ns_error* error) {
     const nsi_stage* stage = d->stage;
     size_t n = d->n, one = sizeof(double);
+
+    // Refuse a stage that cannot work before memory is taken.
     ns_status status = nsi_stage_solver_check(d->p, stage, error);
     if (status != NS_OK) return status;
 
@@ -425,6 +433,8 @@ static ns_status make_stage_solver(nsi_stage_solver* d, const ns_dataset* data, 
         if (!d->x) return nsi_fail_nomem(error);
         status = list_penalty_groups(d, error);
         if (status != NS_OK) return status;
+
+        // Sizes of groups now, and their penalties relative to each other.
         d->norms = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
         d->factors = nsi_alloc(&d->allocator, ((size_t)d->groups.count + 1) * one);
         if (!d->norms || !d->factors) return nsi_fail_nomem(error);

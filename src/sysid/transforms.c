@@ -51,6 +51,7 @@ ns_status nsi_choose_transform(const ns_parameter* how, bool logarithm, const ns
                                    v->name);
     }
 
+    // A transform that was asked for is used, or refused.
     if (!transform_fits(how->transform, v)) {
         return nsi_parameters_fail(place, error,
                                    "%s: this transform does not fit the bounds %g and %g", v->name,

@@ -80,6 +80,8 @@ ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_
     if (overlap) total = starts;
     uint64_t count = most > 0 && most < total ? most : total;
     ns_status status = windows_lay_out(p, data, length, count, total, overlap, out, error);
+
+    // Windows without any value are left out; all of them may be.
     if (status == NS_OK && out->count == 0) {
         status = nsi_fail(error, NS_ERR_PARSE,
                           "there is nothing to compare with: all values are missing or have the"
