@@ -15,9 +15,14 @@
 
 // ---- messages --------------------------------------------------------------------------------
 
+// Networks come first, then formulas; NULL: the part is a network.
+static const nsi_blueprint_formula* formula_of(const ns_blueprint* blueprint, uint32_t part) {
+    uint32_t networks = blueprint->networks.count;
+    return part >= networks ? &blueprint->formulas.data[part - networks] : NULL;
+}
+
 const nsi_blueprint_formula* nsi_binder_formula(const nsi_binder* p) {
-    uint32_t networks = p->blueprint->networks.count;
-    return p->part >= networks ? &p->blueprint->formulas.data[p->part - networks] : NULL;
+    return formula_of(p->blueprint, p->part);
 }
 
 const ns_network_def* nsi_binder_definition(const nsi_binder* p) {
@@ -26,11 +31,9 @@ const ns_network_def* nsi_binder_definition(const nsi_binder* p) {
 }
 
 const char* nsi_binder_part_name(const ns_blueprint* blueprint, uint32_t part, char out[80]) {
-    uint32_t networks = blueprint->networks.count;
-    bool is_formula = part >= networks;
-    const char* name = is_formula ? blueprint->formulas.data[part - networks].def.name
-                                  : blueprint->networks.data[part].def.name;
-    snprintf(out, 80, "%s \"%.60s\"", is_formula ? "formula" : "network", name);
+    const nsi_blueprint_formula* f = formula_of(blueprint, part);
+    const char* name = f ? f->def.name : blueprint->networks.data[part].def.name;
+    snprintf(out, 80, "%s \"%.60s\"", f ? "formula" : "network", name);
     return out;
 }
 
