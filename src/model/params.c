@@ -232,11 +232,15 @@ uint32_t nsi_geom_param_count(const ns_geom_def* geom) {
 ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
     static const char* const origin[NSI_GEOM_SIZE] = {"origin/x",  "origin/y",  "origin/z",
                                                       "origin/rx", "origin/ry", "origin/rz"};
+
+    // Pose first, then as many sizes as the type has.
     const ns_geom_def* def = &geom->def;
     const size_row* row = &size_rows[def->type];
     bool size = k >= NSI_GEOM_SIZE;
     snprintf(name, NSI_PARAM_NAME_SIZE, "geom/%s/%s", def->name,
              size ? row->names[k - NSI_GEOM_SIZE] : origin[k]);
+
+    // The rotation is a change of the given one, so it begins at 0.
     ns_param param;
     if (size) {
         uint32_t i = k - NSI_GEOM_SIZE;

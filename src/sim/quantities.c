@@ -100,11 +100,14 @@ ns_status ns_model_quantities(const ns_model* model, const ns_system_options* op
     if (!model || !visit) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_model_quantities: model or visit is NULL");
     }
+
+    // The options are those of a system, and are checked as there.
     ns_system_options defaults = ns_default_system_options();
     if (!options) options = &defaults;
     ns_status status = nsi_system_check_options(options, error);
     if (status != NS_OK) return status;
 
+    // Trace the step once; its quantities follow in the order of computation.
     nsi_step_options step = nsi_system_step_options(model, options);
     nsi_quantity_list list;
     status = nsi_step_quantities(model, &step, &list, error);
