@@ -19,7 +19,7 @@ typedef struct contact_form {
 static const contact_form forms[] = {
     {"impulses, cone", NS_CONTACT_NCP, NS_FRICTION_CONE, 0, 1e-3},
     {"impulses, pyramid", NS_CONTACT_NCP, NS_FRICTION_PYRAMID, 0, 1e-3},
-    {"impulses, 50 sweeps", NS_CONTACT_NCP, NS_FRICTION_CONE, 50, 1e-3},
+    {"impulses, 50 sweeps", NS_CONTACT_BAUMGARTE, NS_FRICTION_CONE, 50, 1e-3},
     {"springs, step 0.2 ms", NS_CONTACT_SPRING, NS_FRICTION_CONE, 0, 2e-4},
 };
 enum { FORMS = sizeof forms / sizeof *forms };

@@ -172,7 +172,8 @@ NS_API ns_geom_def ns_default_geom_def(void);
 #define NS_CONTACT_LAWS(X)                                                                         \
     X(NONE, none)                                                                                  \
     X(NCP, ncp)                                                                                    \
-    X(SPRING, spring)
+    X(SPRING, spring)                                                                              \
+    X(BAUMGARTE, baumgarte)
 
 typedef enum ns_contact_model {
 #define NS_CONTACT_ENUMERATOR(ENUMERATOR, record) NS_CONTACT_##ENUMERATOR,

@@ -71,6 +71,7 @@ struct nsi_impact {
     ns_expr* qd;                  // (nv) velocities after the step; holds those without contact
     ns_expr* position_correction; // (nv) dt * qd overshoots because impulses act from the impact on
     ns_expr residual;             // of the complementarity conditions, relative; 0 without impulses
+    ns_expr relaxation;           // 0, or the least cfm of a softer problem that was solved instead
 };
 
 // The impulses, of the one law of stage IMPULSES, of a step of dt seconds from the robot's state. qdd (nv) are the accelerations

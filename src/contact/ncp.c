@@ -13,7 +13,7 @@ static const nsi_ncp_kernels* kernels(void) {
 
 // ---- sizes ---------------------------------------------------------------------------------
 
-static bool params_ok(const uint32_t* params) {
+bool nsi_ncp_params_ok(const uint32_t* params) {
     return params[0] >= 1 && params[0] <= NSI_NCP_MAX_CONTACTS && params[1] <= NSI_FRICTION_CONE &&
            params[2] >= 1 && params[2] <= NSI_NCP_MAX_VELOCITIES;
 }
@@ -26,50 +26,54 @@ static uint32_t value_inputs(const uint32_t* params) {
     return smooth_inputs(params) + params[0];
 }
 
-// As ncp.def lays it out: nine vectors, Z in fours and two of its rows, A and K in rows of up to six
-// numbers more; aligned.
-static uint32_t scratch(const uint32_t* params) {
+// As ncp.def lays it out: twelve vectors and those of the caller, Z in fours and two of its rows, A and
+// K in rows of up to six numbers more; aligned.
+uint32_t nsi_ncp_scratch(const uint32_t* params, uint32_t extra) {
     uint32_t rows = 3 * params[0], nv = params[2];
-    return 9 * (rows + 3) + 4 * params[0] * (nv + nv / 64) + 2 * nv + 2 * rows * (rows + 6) + 4;
+    return (12 + extra) * (rows + 3) + 4 * params[0] * (nv + nv / 64) + 2 * nv +
+           2 * rows * (rows + 6) + 4;
 }
 
+enum { TOLD = 4, EXTRA = 3 }; // numbers behind the impulses; vectors of ncp_block.def
+
 static bool value_sizes(const uint32_t* params, nsi_block_sizes* out) {
-    if (!params_ok(params)) return false;
-    *out = (nsi_block_sizes){value_inputs(params), 3 * params[0] + 3, 0, 0, scratch(params)};
+    if (!nsi_ncp_params_ok(params)) return false;
+    *out = (nsi_block_sizes){value_inputs(params), 3 * params[0] + TOLD, 0, 0,
+                             nsi_ncp_scratch(params, EXTRA)};
     return true;
 }
 
+// Derivatives read the inputs of the value, the impulses, the level, then the direction or adjoint.
 static bool tangent_sizes(const uint32_t* params, nsi_block_sizes* out) {
-    if (!params_ok(params)) return false;
+    if (!nsi_ncp_params_ok(params)) return false;
     uint32_t rows = 3 * params[0];
-    *out = (nsi_block_sizes){value_inputs(params) + rows + smooth_inputs(params), rows, 0, 0,
-                             scratch(params)};
+    *out = (nsi_block_sizes){value_inputs(params) + rows + 1 + smooth_inputs(params), rows, 0, 0,
+                             nsi_ncp_scratch(params, EXTRA)};
     return true;
 }
 
 static bool adjoint_sizes(const uint32_t* params, nsi_block_sizes* out) {
-    if (!params_ok(params)) return false;
+    if (!nsi_ncp_params_ok(params)) return false;
     uint32_t rows = 3 * params[0];
-    *out = (nsi_block_sizes){value_inputs(params) + 2 * rows, smooth_inputs(params), 0, 0,
-                             scratch(params)};
+    *out = (nsi_block_sizes){value_inputs(params) + 2 * rows + 1, smooth_inputs(params), 0, 0,
+                             nsi_ncp_scratch(params, EXTRA)};
     return true;
 }
 
 // ---- derivatives ---------------------------------------------------------------------------
 
-// A block of `kind` on the value's inputs, the impulses and `more`; NSI_NONE among those is zero.
-static nsi_id append_ncp_block(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
-                               const nsi_id* more, uint32_t nmore) {
-    uint32_t n = value->params[0], count = value->ninput + 3 * n + nmore;
+nsi_id nsi_ncp_append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
+                      const uint32_t* outputs, uint32_t noutput, const nsi_id* more,
+                      uint32_t nmore) {
+    uint32_t count = value->ninput + noutput + nmore;
     nsi_id* inputs = nsi_alloc(&g->allocator, count * sizeof *inputs);
     if (!inputs) return nsi_graph_fail_nomem(g);
-    memcpy(inputs, value->inputs, value->ninput * sizeof *inputs);
+    nsi_id *at = inputs, zero = nsi_graph_const(g, 0.0);
+    memcpy(at, value->inputs, value->ninput * sizeof *inputs);
+    at += value->ninput;
     nsi_id node = nsi_graph_block(g, value); // consing finds the value's own node
-    for (uint32_t k = 0; k < 3 * n; k++) inputs[value->ninput + k] = nsi_graph_out(g, node, k);
-    nsi_id zero = nsi_graph_const(g, 0.0);
-    for (uint32_t k = 0; k < nmore; k++) {
-        inputs[value->ninput + 3 * n + k] = more[k] == NSI_NONE ? zero : more[k];
-    }
+    for (uint32_t k = 0; k < noutput; k++) *at++ = nsi_graph_out(g, node, outputs[k]);
+    for (uint32_t k = 0; k < nmore; k++) *at++ = more[k] == NSI_NONE ? zero : more[k];
     nsi_block block = {.kind = kind,
                        .params = {value->params[0], value->params[1], value->params[2]},
                        .ninput = count,
@@ -81,32 +85,42 @@ static nsi_id append_ncp_block(ns_graph* g, const nsi_block_kind* kind, const ns
     return node;
 }
 
+// The impulses and the level.
+static uint32_t kept_outputs(const nsi_block* block, uint32_t out[3 * NSI_NCP_MAX_CONTACTS + 1]) {
+    uint32_t rows = 3 * block->params[0];
+    for (uint32_t k = 0; k < rows; k++) out[k] = k;
+    out[rows] = rows + TOLD - 1;
+    return rows + 1;
+}
+
 static void value_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
                       uint32_t dsink, nsi_id* dy) {
     (void)dsource, (void)dsink;
-    uint32_t n = block->params[0];
-    nsi_id node = append_ncp_block(g, &nsi_ncp_tangent, block, dx, smooth_inputs(block->params));
-    for (uint32_t k = 0; k < 3 * n && node != NSI_NONE; k++) dy[k] = nsi_graph_out(g, node, k);
+    uint32_t kept[3 * NSI_NCP_MAX_CONTACTS + 1], nkept = kept_outputs(block, kept);
+    nsi_id node =
+        nsi_ncp_append(g, &nsi_ncp_tangent, block, kept, nkept, dx, smooth_inputs(block->params));
+    for (uint32_t k = 0; k + 1 < nkept && node != NSI_NONE; k++) dy[k] = nsi_graph_out(g, node, k);
 }
 
 static void value_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
                       uint32_t source_bar, nsi_id* xbar) {
     (void)sink_seed, (void)source_bar;
+    uint32_t kept[3 * NSI_NCP_MAX_CONTACTS + 1], nkept = kept_outputs(block, kept);
+    nsi_id node = nsi_ncp_append(g, &nsi_ncp_adjoint, block, kept, nkept, ybar, nkept - 1);
     uint32_t count = smooth_inputs(block->params);
-    nsi_id node = append_ncp_block(g, &nsi_ncp_adjoint, block, ybar, 3 * block->params[0]);
     for (uint32_t k = 0; k < count && node != NSI_NONE; k++) xbar[k] = nsi_graph_out(g, node, k);
 }
 
 // The derivative of a frozen pattern is not differentiated again.
-static void no_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
-                   uint32_t dsink, nsi_id* dy) {
+void nsi_ncp_no_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
+                    uint32_t dsink, nsi_id* dy) {
     (void)dx, (void)dsource, (void)dsink, (void)dy;
     nsi_graph_fail(g, NS_ERR_UNSUPPORTED, "%s: contact impulses have first derivatives only",
                    block->kind->name);
 }
 
-static void no_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
-                   uint32_t source_bar, nsi_id* xbar) {
+void nsi_ncp_no_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
+                    uint32_t source_bar, nsi_id* xbar) {
     (void)ybar, (void)sink_seed, (void)source_bar, (void)xbar;
     nsi_graph_fail(g, NS_ERR_UNSUPPORTED, "%s: contact impulses have first derivatives only",
                    block->kind->name);
@@ -124,21 +138,14 @@ static nsi_block_kernel* adjoint_kernel(uint32_t form) {
     return kernels()->adjoint[form];
 }
 
-// The solver's text for one lane, with its macros expanded.
+// The text for one lane, with its macros expanded.
 #define L 1
 #define NAME(f) ns_ncp_##f
 #define TEXT(...) #__VA_ARGS__
 #define NSI_C_SOURCE(...) TEXT(__VA_ARGS__)
-static const char solver[] =
-#include "contact/ncp.def"
+static const char ncp_source[] =
+#include "contact/ncp_source.def"
     ;
-
-// Each kind carries the solver along; emit_c.c prints a source once, however many kinds share it.
-#define BLOCK_FUNCTION(function)                                                                   \
-    "static void ns_ncp_" #function                                                                \
-    "_block(const uint32_t* p, const double* x, double* y, const double* w, double* g) {\n"        \
-    "    (void)w, (void)g, (void)ns_ncp_value, (void)ns_ncp_tangent, (void)ns_ncp_adjoint;\n"      \
-    "    size_t n = p[0], rows = 3 * n, smooth = rows * (p[2] + 1) + 2 * n;\n"
 
 const nsi_block_kind nsi_ncp = {
     .name = "ncp",
@@ -149,9 +156,8 @@ const nsi_block_kind nsi_ncp = {
     .vjp = value_vjp,
     .kernel = value_kernel,
     .c_name = "ns_ncp_value_block",
-    .c_shared = solver,
-    .c_source =
-        BLOCK_FUNCTION(value) "    ns_ncp_value(p, x, y, (double*)x + smooth + n, 1, 0);\n}",
+    .c_shared = ncp_source,
+    .c_source = NSI_NCP_BLOCK_FUNCTION("ns_ncp_", value, "3 * n * (p[2] + 1) + 3 * n"),
 };
 
 const nsi_block_kind nsi_ncp_tangent = {
@@ -159,13 +165,13 @@ const nsi_block_kind nsi_ncp_tangent = {
     .nparam = 3,
     .param_names = {"contacts", "cone", "velocities"},
     .sizes = tangent_sizes,
-    .jvp = no_jvp,
-    .vjp = no_vjp,
+    .jvp = nsi_ncp_no_jvp,
+    .vjp = nsi_ncp_no_vjp,
     .kernel = tangent_kernel,
     .c_name = "ns_ncp_tangent_block",
-    .c_shared = solver,
-    .c_source = BLOCK_FUNCTION(tangent) "    size_t inputs = 2 * smooth + n + rows;\n"
-                                        "    ns_ncp_tangent(p, x, y, (double*)x + inputs, 1);\n}",
+    .c_shared = ncp_source,
+    .c_source = NSI_NCP_BLOCK_FUNCTION(
+        "ns_ncp_", tangent, "3 * n * (p[2] + 1) + 3 * n + 3 * n + 1 + 3 * n * (p[2] + 1) + 2 * n"),
 };
 
 const nsi_block_kind nsi_ncp_adjoint = {
@@ -173,11 +179,11 @@ const nsi_block_kind nsi_ncp_adjoint = {
     .nparam = 3,
     .param_names = {"contacts", "cone", "velocities"},
     .sizes = adjoint_sizes,
-    .jvp = no_jvp,
-    .vjp = no_vjp,
+    .jvp = nsi_ncp_no_jvp,
+    .vjp = nsi_ncp_no_vjp,
     .kernel = adjoint_kernel,
     .c_name = "ns_ncp_adjoint_block",
-    .c_shared = solver,
-    .c_source = BLOCK_FUNCTION(adjoint) "    size_t inputs = smooth + n + 2 * rows;\n"
-                                        "    ns_ncp_adjoint(p, x, y, (double*)x + inputs, 1);\n}",
+    .c_shared = ncp_source,
+    .c_source =
+        NSI_NCP_BLOCK_FUNCTION("ns_ncp_", adjoint, "3 * n * (p[2] + 1) + 3 * n + 6 * n + 1"),
 };

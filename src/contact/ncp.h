@@ -21,15 +21,44 @@ typedef enum nsi_friction { NSI_FRICTION_PYRAMID, NSI_FRICTION_CONE } nsi_fricti
 enum { NSI_NCP_MAX_CONTACTS = 64, NSI_NCP_MAX_VELOCITIES = 1 << 12 };
 
 // Inputs: Z (3n x nv), b (3n), mu (n), cfm (n), on (n). Outputs: l (3n); the residual of the
-// conditions relative to the impulses, both as lengths (1): below 1e-12 where they were met; else l
-// is what some hundred sweeps come to, with its residual; the number of sweeps (1) and of solves
-// (1) it took. Parameters: n, nsi_friction, nv.
+// conditions relative to the impulses, both as lengths (1): below 1e-12 where they were met; the number
+// of sweeps (1) and of solves (1) it took; the level (1): 0, or the least cfm of the softer problem that
+// was solved instead. Parameters: n, nsi_friction, nv.
 extern const nsi_block_kind nsi_ncp;
 
-// Inputs: those of nsi_ncp, l, then dZ, db, dmu, dcfm. Outputs: dl (3n).
+// Inputs: those of nsi_ncp, l, level, then dZ, db, dmu, dcfm. Outputs: dl (3n).
 extern const nsi_block_kind nsi_ncp_tangent;
 
-// Inputs: those of nsi_ncp, l, then the adjoint of l. Outputs: adjoints of Z, b, mu, cfm.
+// Inputs: those of nsi_ncp, l, level, then the adjoint of l. Outputs: adjoints of Z, b, mu, cfm.
 extern const nsi_block_kind nsi_ncp_adjoint;
+
+// ---- shared with contact_step.c --------------------------------------------------------------
+
+// Do the parameters (n, nsi_friction, nv) make sense?
+bool nsi_ncp_params_ok(const uint32_t* params);
+
+// Numbers that a kernel needs for itself, with `extra` vectors of rows.
+uint32_t nsi_ncp_scratch(const uint32_t* params, uint32_t extra);
+
+// Append a block of `kind` that reads the inputs of the block `value`, some of its outputs, and `more`;
+// NSI_NONE among those is zero.
+nsi_id nsi_ncp_append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
+                      const uint32_t* outputs, uint32_t noutput, const nsi_id* more,
+                      uint32_t nmore);
+
+// Derivatives of derivatives: fail the graph.
+void nsi_ncp_no_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
+                    uint32_t dsink, nsi_id* dy);
+void nsi_ncp_no_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
+                    uint32_t source_bar, nsi_id* xbar);
+
+// A function of a kind in emitted C; `inputs` is their number in terms of n and p[2] = nv, as text.
+#define NSI_NCP_BLOCK_FUNCTION(prefix, function, inputs)                                           \
+    "static void " prefix #function                                                                \
+    "_block(const uint32_t* p, const double* x, double* y, const double* w, double* g) {\n"        \
+    "    (void)w, (void)g, (void)" prefix "value, (void)" prefix "tangent, (void)" prefix          \
+    "adjoint;\n"                                                                                   \
+    "    size_t n = p[0];\n"                                                                       \
+    "    " prefix #function "(p, x, y, (double*)x + (" inputs "), 1);\n}"
 
 #endif

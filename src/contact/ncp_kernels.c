@@ -1,4 +1,4 @@
-// The impulse solver as kernels. Compiled twice, as expr/kernels.c is.
+// The impulse solver and the step with rigid contact as kernels. Compiled twice, as expr/kernels.c is.
 
 #include "contact/ncp_kernels.h"
 
@@ -8,72 +8,60 @@
 #define NSI_C_SOURCE(...) __VA_ARGS__
 
 #define L 1
-#define NAME(f) one_##f
-#include "contact/ncp.def"
-#undef L
+#define NAME(f) one_ncp_##f
+#include "contact/ncp_source.def"
 #undef NAME
-
-#define SOLVER(name)                                                                               \
-    static void name(const uint32_t* params, const double* x, double* y, double* scratch,          \
-                     size_t lanes)
-
-// ---- one lane --------------------------------------------------------------------------------
-
-SOLVER(single_value) {
-    one_value(params, x, y, scratch, lanes, 0);
-}
-SOLVER(single_tangent) {
-    one_tangent(params, x, y, scratch, lanes);
-}
-SOLVER(single_adjoint) {
-    one_adjoint(params, x, y, scratch, lanes);
-}
-
-// ---- four lanes ------------------------------------------------------------------------------
+#define NAME(f) one_step_##f
+#include "contact/contact_step_source.def"
+#undef NAME
+#undef L
 
 #if defined(__AVX2__) && defined(__FMA__)
 
 #include <immintrin.h>
 
 #define L 4
-#define NAME(f) four_##f
-#include "contact/ncp.def"
-#undef L
+#define NAME(f) four_ncp_##f
+#include "contact/ncp_source.def"
 #undef NAME
+#define NAME(f) four_step_##f
+#include "contact/contact_step_source.def"
+#undef NAME
+#undef L
 
-// Lanes that do not settle in the first round go on alone.
-SOLVER(quad_value) {
-    unsigned left = four_value(params, x, y, scratch, lanes, 0);
-    for (size_t e = 0; e < 4; e++) {
-        if (left >> e & 1) one_value(params, x + e, y + e, scratch, lanes, 1);
+// Lanes that do not settle together are solved again alone.
+#define QUAD_VALUE(block)                                                                          \
+    static void quad_##block##_value(const uint32_t* params, const double* x, double* y,           \
+                                     double* scratch, size_t lanes) {                              \
+        unsigned left = four_##block##_value(params, x, y, scratch, lanes);                        \
+        for (size_t e = 0; e < 4; e++) {                                                           \
+            if (left >> e & 1) one_##block##_value(params, x + e, y + e, scratch, lanes);          \
+        }                                                                                          \
     }
-}
-SOLVER(quad_tangent) {
-    four_tangent(params, x, y, scratch, lanes);
-}
-SOLVER(quad_adjoint) {
-    four_adjoint(params, x, y, scratch, lanes);
-}
+#define quad_ncp_tangent four_ncp_tangent
+#define quad_ncp_adjoint four_ncp_adjoint
+#define quad_step_tangent four_step_tangent
+#define quad_step_adjoint four_step_adjoint
 
 #else // without vectors of four, nothing is gained by doing them together
 
-SOLVER(quad_value) {
-    for (size_t e = 0; e < 4; e++) single_value(params, x + e, y + e, scratch, lanes);
-}
-SOLVER(quad_tangent) {
-    for (size_t e = 0; e < 4; e++) single_tangent(params, x + e, y + e, scratch, lanes);
-}
-SOLVER(quad_adjoint) {
-    for (size_t e = 0; e < 4; e++) single_adjoint(params, x + e, y + e, scratch, lanes);
-}
+#define QUAD(function)                                                                             \
+    static void quad_##function(const uint32_t* params, const double* x, double* y,                \
+                                double* scratch, size_t lanes) {                                   \
+        for (size_t e = 0; e < 4; e++) one_##function(params, x + e, y + e, scratch, lanes);       \
+    }
+#define QUAD_VALUE(block) QUAD(block##_value) QUAD(block##_tangent) QUAD(block##_adjoint)
 
 #endif
+
+QUAD_VALUE(ncp)
+QUAD_VALUE(step)
 
 // ---- the kernels -----------------------------------------------------------------------------
 
 #define KERNELS(function)                                                                          \
     static void function##_1(const nsi_block_args* a) {                                            \
-        single_##function(a->params, a->x, a->y, a->scratch, 1);                                   \
+        one_##function(a->params, a->x, a->y, a->scratch, 1);                                      \
     }                                                                                              \
     static void function##_4(const nsi_block_args* a) {                                            \
         quad_##function(a->params, a->x, a->y, a->scratch, 4);                                     \
@@ -89,15 +77,23 @@ SOLVER(quad_adjoint) {
         }                                                                                          \
     }
 
-KERNELS(value)
-KERNELS(tangent)
-KERNELS(adjoint)
+#define BLOCK_KERNELS(block)                                                                       \
+    KERNELS(block##_value)                                                                         \
+    KERNELS(block##_tangent)                                                                       \
+    KERNELS(block##_adjoint)
 
+BLOCK_KERNELS(ncp)
+BLOCK_KERNELS(step)
+
+#define FORMS(function)                                                                            \
+    { function##_1, function##_4, function##_16, function##_64 }
+#define TABLE(block)                                                                               \
+    {                                                                                              \
+        .value = FORMS(block##_value), .tangent = FORMS(block##_tangent),                          \
+        .adjoint = FORMS(block##_adjoint)                                                          \
+    }
 #define PASTE2(a, b) a##b
 #define PASTE(a, b) PASTE2(a, b)
 
-const nsi_ncp_kernels PASTE(nsi_ncp_kernels_, NSI_KERNEL_SUFFIX) = {
-    .value = {value_1, value_4, value_16, value_64},
-    .tangent = {tangent_1, tangent_4, tangent_16, tangent_64},
-    .adjoint = {adjoint_1, adjoint_4, adjoint_16, adjoint_64},
-};
+const nsi_ncp_kernels PASTE(nsi_ncp_kernels_, NSI_KERNEL_SUFFIX) = TABLE(ncp);
+const nsi_ncp_kernels PASTE(nsi_contact_step_kernels_, NSI_KERNEL_SUFFIX) = TABLE(step);

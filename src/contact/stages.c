@@ -126,7 +126,7 @@ bool nsi_contact_has_impulses(const ns_model* model, const nsi_contact_options* 
 
 void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,
                           const ns_expr* qdd, const ns_expr* added, nsi_impact* impact) {
-    impact->residual = ns_const(0.0);
+    impact->residual = impact->relaxation = ns_const(0.0);
     for (uint32_t k = 0; k < robot->model->sizes.nv; k++) {
         impact->position_correction[k] = ns_const(0.0);
     }

@@ -23,6 +23,7 @@ static void euler_step(nsi_stepper* s, bool implicit, ns_expr* q, ns_expr* qd) {
     nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd,
                          implicit ? slope : NULL, &impact);
     s->residual = impact.residual;
+    s->relaxation = impact.relaxation;
     if (s->graph->error.status != NS_OK) return;
     for (uint32_t k = 0; k < nv; k++) dq[k] = ns_sub(ns_mul(dt, qd[k]), correction[k]);
     nsi_integrate_config(s->model, at.q, dq, q);

@@ -14,7 +14,7 @@ typedef struct nsi_stepper {
     bool names;               // also quantities that take long to trace get their names
     nsi_augmenter* augmenter; // of a binding, or NULL
     ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
-    ns_expr residual;                          // of the impulses
+    ns_expr residual, relaxation;              // of the impulses
 } nsi_stepper;
 
 // The inputs of a step as physics sees them at one state: after what networks do to them.

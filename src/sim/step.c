@@ -81,7 +81,10 @@ static bool make_step_inputs(nsi_stepper* s) {
 
 static void make_outputs(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd) {
     char name[1200];
-    if (nsi_step_has_impulses(s->model, s->options)) ns_output("solver/residual", s->residual);
+    if (nsi_step_has_impulses(s->model, s->options)) {
+        ns_output("solver/residual", s->residual);
+        ns_output("solver/relaxation", s->relaxation);
+    }
     for (uint32_t i = 0; i < s->model->sizes.nq; i++) {
         snprintf(name, sizeof name, "q%u", i);
         ns_output(name, q[i]);

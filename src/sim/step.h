@@ -52,7 +52,7 @@ bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* option
 
 // Trace into a new graph: inputs q0.., qd0.., motor/<a>.., u/<a>.., tau0.., then the free
 // parameters by name (values that networks keep, memory/<name>/<lag>, follow the motors); outputs the observed quantities, then with impulses the residual of their
-// solver, "solver/residual", then q0.., qd0.., motor/<a>.. of the next state.
+// solver, "solver/residual", and how much it relaxed the problem, "solver/relaxation", then q0.., qd0.., motor/<a>.. of the next state.
 ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
                          ns_error* error);
 

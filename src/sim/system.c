@@ -165,7 +165,7 @@ static ns_status trace_model_step(const ns_model* model, const ns_system_options
     uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
     uint32_t nmemory = system->binding ? nsi_binding_memory_count(system->binding) : 0;
     nx += nmemory;
-    system->nsolver = nsi_step_has_impulses(model, &step);
+    system->nsolver = nsi_step_has_impulses(model, &step) ? 2 : 0;
     system->sizes = (ns_system_sizes){.nx = nx,
                                       .nmemory = nmemory,
                                       .nc = model->sizes.nu + model->sizes.nv,

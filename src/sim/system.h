@@ -23,11 +23,11 @@ struct ns_system {
     const ns_model* model;     // NULL: a learned system
     ns_system_options options; // it was made with; without free_params, set and observe
     ns_system_sizes sizes;
-    uint32_t nsolver;     // 1 when the step solves for impulses and tells the residual, else 0
-    ns_graph* graph;      // in: state, control, parameters; out: observations, residual, next state
-    uint32_t* free_param; // (np) numbers in the model's registry
-    double* params;       // (nparam) values
-    nsi_binding* binding; // of the blueprint, or NULL
+    uint32_t nsolver; // outputs of a step that solves for impulses: residual, relaxation; else 0
+    ns_graph* graph;  // in: state, control, parameters; out: observations, residual, next state
+    uint32_t* free_param;       // (np) numbers in the model's registry
+    double* params;             // (nparam) values
+    nsi_binding* binding;       // of the blueprint, or NULL
     nsi_weight_array* arrays;   // (narray) those of the graph, one after the other
     ns_weight_matrix* matrices; // (nmatrix) in the order of weights
     uint32_t narray, nmatrix;

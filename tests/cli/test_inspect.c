@@ -132,7 +132,7 @@ static void names_lists_everything(void** state) {
     run_ok("quantities ground.xml 'contact/**' --contact spring");
     assert_says(last.out, "contact/b:g/0/force/elastic");
     assert_says(last.out, "contact/b:g/0/friction");
-    run_ok("quantities ground.xml --contact ncp --friction pyramid --sweeps 5");
+    run_ok("quantities ground.xml --contact baumgarte --friction pyramid --sweeps 5");
     run_ok("quantities ground.xml 'contact/**' --contact none");
     assert_true(strstr(last.out, "force") == NULL);
     run_ok("simulate ground.xml --steps 5 --contact spring --observe 'contact/**' -o spring.csv");

@@ -71,7 +71,8 @@ static void without_restitution_a_ball_stays_where_it_lands(void** state) {
     trial t = trial_make(ball, NULL, 2000);
     trial_run(&t);
     close_to("height", trial_end(&t)[0], -0.5, 1e-5);
-    close_to("velocity", trial_end(&t)[1], 0.0, 1e-9);
+    // Regularisation lets it creep while its position is held.
+    close_to("velocity", trial_end(&t)[1], -1e-4 * g * 1e-3, 1e-9);
     // Where it started does not matter any more.
     double dx0[2];
     trial_gradient(&t, 0, dx0, NULL);
@@ -366,6 +367,7 @@ static void elastic_impacts_keep_energy(void** state) {
 static void unconverged_sweeps_are_reported(void** state) {
     (void)state;
     ns_system_options o = ns_default_system_options();
+    o.contact = NS_CONTACT_BAUMGARTE;
     o.contact_sweeps = 5;
     trial t = trial_make(block, &o, 100);
     ns_contact_report report;

@@ -451,7 +451,7 @@ static void the_defaults_of_both_agree_to_millimetres(void** state) {
         print_difference(s, "rigid, MuJoCo's default:", &d);
         at_most(s, "the difference in place", d.place, s->place);
         at_most(s, "the difference in rotation", d.turn, s->turn);
-        at_most(s, "the difference in time", d.time, bounces + 4.0 * time_constant[0]);
+        at_most(s, "the difference in time", d.time, bounces + 5.0 * time_constant[0]);
     }
 }
 

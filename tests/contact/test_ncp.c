@@ -18,6 +18,7 @@
 
 enum { MAX_CONTACTS = 5, MAX_ROWS = 3 * MAX_CONTACTS, BODY = 6, MAX_NV = 70 };
 enum { MAX_INPUTS = MAX_ROWS * (MAX_NV + 1) + 3 * MAX_CONTACTS, MAX_LANES = 16 };
+enum { TOLD = 4 }; // outputs behind the impulses: residual, sweeps, solves, level
 
 // Where the inputs of the block begin.
 typedef struct places {
@@ -35,8 +36,8 @@ static places places_of(uint32_t n, uint32_t nv) {
     return at;
 }
 
-// A graph that is the block alone: inputs x0.., outputs l0.. and, when they are asked for, residual,
-// sweeps and solves.
+// A graph that is the block alone: inputs x0.., outputs l0.. and, when they are asked for, what the solver
+// tells.
 static ns_graph* solver_graph(uint32_t n, nsi_friction friction, uint32_t nv, bool told) {
     ns_graph* g = tracing_begin();
     nsi_id inputs[MAX_INPUTS];
@@ -53,7 +54,7 @@ static ns_graph* solver_graph(uint32_t n, nsi_friction friction, uint32_t nv, bo
                        .source = NSI_NONE,
                        .sink = NSI_NONE};
     nsi_id node = nsi_graph_block(g, &block);
-    for (uint32_t k = 0; k < 3 * n + (told ? 3 : 0); k++) {
+    for (uint32_t k = 0; k < 3 * n + (told ? TOLD : 0); k++) {
         snprintf(name, sizeof name, "l%u", k);
         ns_output(name, (ns_expr){nsi_graph_out(g, node, k)});
     }
@@ -117,18 +118,31 @@ static void random_rows(ns_rng* rng, uint32_t n, uint32_t nv, double mu, double 
     }
 }
 
-static double entry(const double* x, const places* at, uint32_t i, uint32_t j) {
+static double square(const double* x, const places* at, uint32_t i) {
     double sum = 0.0;
+    for (uint32_t k = 0; k < at->nv; k++) sum += x[i * at->nv + k] * x[i * at->nv + k];
+    return sum;
+}
+
+// A with the softness of at least `level`: of the tangents of a cone the mean.
+static double entry(const double* x, const places* at, nsi_friction friction, double level,
+                    uint32_t i, uint32_t j) {
+    double sum = 0.0, cfm = fmax(x[at->cfm + i / 3], level), softness = square(x, at, i);
     for (uint32_t k = 0; k < at->nv; k++) sum += x[i * at->nv + k] * x[j * at->nv + k];
-    return i == j ? sum * (1.0 + x[at->cfm + i / 3]) : sum;
+    if (friction == NSI_FRICTION_CONE && i % 3 > 0) {
+        uint32_t first = i - i % 3 + 1;
+        softness = 0.5 * (square(x, at, first) + square(x, at, first + 1));
+    }
+    return i == j ? sum + cfm * softness : sum;
 }
 
 // Worst violation of the conditions in ncp.h, in units of the largest impulse and velocity.
 static double violation(const double* x, const places* at, nsi_friction friction, const double* l) {
+    double level = l[at->rows + TOLD - 1];
     double w[MAX_ROWS], worst = 0.0, size_l = 1e-9, size_w = 1e-9;
     for (uint32_t i = 0; i < at->rows; i++) {
         w[i] = -x[at->b + i];
-        for (uint32_t j = 0; j < at->rows; j++) w[i] += entry(x, at, i, j) * l[j];
+        for (uint32_t j = 0; j < at->rows; j++) w[i] += entry(x, at, friction, level, i, j) * l[j];
         size_l = fmax(size_l, fabs(l[i]));
         size_w = fmax(size_w, fmax(fabs(w[i]), fabs(x[at->b + i])));
     }
@@ -162,32 +176,34 @@ static void conditions_hold(void** state) {
     (void)state;
     ns_rng rng = ns_rng_seed(3), rows_rng = ns_rng_seed(4);
     for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
-        uint32_t failed = 0, failed_rows = 0, total = 0;
+        uint32_t failed = 0, relaxed = 0, total = 0;
         for (uint32_t n = 1; n <= MAX_CONTACTS; n++) {
             places body = places_of(n, BODY), any = places_of(n, 9);
             ns_graph* g = solver_graph(n, friction, BODY, true);
             ns_graph* h = solver_graph(n, friction, 9, true);
             for (int trial = 0; trial < 200; trial++) {
-                double x[MAX_INPUTS], l[MAX_ROWS + 3];
+                double x[MAX_INPUTS], l[MAX_ROWS + TOLD];
                 random_problem(&rng, n, 0.5, 1e-4, x);
                 run_graph(g, x, l);
                 bool met = violation(x, &body, friction, l) <= 1e-8;
                 assert_true(met == (l[3 * n] < 1e-12)); // the residual says so
                 assert_true(l[3 * n + 1] >= 3.0);
                 failed += !met;
+                relaxed += l[3 * n + 3] > 0.0;
                 random_rows(&rows_rng, n, 9, 0.5, 1e-4, x);
                 run_graph(h, x, l);
-                failed_rows += violation(x, &any, friction, l) > 1e-8;
-                total++;
+                failed += violation(x, &any, friction, l) > 1e-8;
+                relaxed += l[3 * n + 3] > 0.0;
+                total += 2;
             }
             ns_graph_free(g);
             ns_graph_free(h);
         }
-        print_message("%s: %u bodies and %u random rows of %u not met\n",
-                      friction == NSI_FRICTION_CONE ? "cone" : "pyramid", failed, failed_rows,
-                      total);
-        // Wedged between contacts from all sides, a Coulomb problem need not have a solution.
-        assert_true(failed * 100 <= total && failed_rows * 100 <= total);
+        print_message("%s: %u of %u problems not met, %u softened\n",
+                      friction == NSI_FRICTION_CONE ? "cone" : "pyramid", failed, total, relaxed);
+        // Wedged between contacts from all sides, a Coulomb problem need not have a solution: a softer
+        // one has.
+        assert_true(failed == 0 && relaxed * 100 <= total);
     }
 }
 
@@ -197,7 +213,7 @@ static void point_mass_has_the_closed_form(void** state) {
     for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
         ns_graph* g = solver_graph(1, friction, 3, true);
         // Z Z' = 1/m, b = -v: velocity 3 down, 1 and -0.5 sideways.
-        double r = sqrt(0.5), l[6];
+        double r = sqrt(0.5), l[3 + TOLD];
         double x[] = {r, 0, 0, 0, r, 0, 0, 0, r, 3, -1, 0.5, 0.8, 0.0, 1.0};
         run_graph(g, x, l);
         double expected[3] = {6.0, -2.0, 1.0};
@@ -215,7 +231,7 @@ static void point_mass_has_the_closed_form(void** state) {
         assert_true(fabs(l[0] - 6.0 / 1.25) < 1e-12);
         x[14] = 0.0; // off
         run_graph(g, x, l);
-        for (int k = 0; k < 6; k++) assert_true(l[k] == 0.0);
+        for (int k = 0; k < 3 + TOLD; k++) assert_true(l[k] == 0.0);
         ns_graph_free(g);
     }
 }
@@ -230,18 +246,20 @@ static void run_kind(const nsi_block_kind* kind, const uint32_t* params, const d
     test_free(scratch);
 }
 
-// Value, tangent and adjoint of the problem x: y receives l, residual, sweeps, solves, then dl, then
+// Value, tangent and adjoint of the problem x: y receives l and what the solver tells, then dl, then
 // the adjoints. `seed` are dZ, db, dmu, dcfm, then the adjoint of l.
 static void run_all(const uint32_t* params, const double* x, const double* seed, double* y) {
-    static double more[2 * MAX_INPUTS + MAX_ROWS];
+    static double more[2 * MAX_INPUTS + MAX_ROWS + 1];
     places at = places_of(params[0], params[2]);
+    uint32_t seeds = at.count + at.rows + 1;
     run_kind(&nsi_ncp, params, x, y);
     memcpy(more, x, at.count * sizeof *more);
     memcpy(more + at.count, y, at.rows * sizeof *more);
-    memcpy(more + at.count + at.rows, seed, at.smooth * sizeof *more);
-    run_kind(&nsi_ncp_tangent, params, more, y + at.rows + 3);
-    memcpy(more + at.count + at.rows, seed + at.smooth, at.rows * sizeof *more);
-    run_kind(&nsi_ncp_adjoint, params, more, y + 2 * at.rows + 3);
+    more[seeds - 1] = y[at.rows + TOLD - 1];
+    memcpy(more + seeds, seed, at.smooth * sizeof *more);
+    run_kind(&nsi_ncp_tangent, params, more, y + at.rows + TOLD);
+    memcpy(more + seeds, seed + at.smooth, at.rows * sizeof *more);
+    run_kind(&nsi_ncp_adjoint, params, more, y + 2 * at.rows + TOLD);
 }
 
 // Inputs of `n` contacts among those of more of them, without contact `gone`.
@@ -299,7 +317,7 @@ static void absent_contacts_change_no_bit(void** state) {
             for (uint32_t i = 0; i < ROWS; i++) {
                 assert_true(check_same_bits(*got++, i / 3 == gone ? 0.0 : *next++));
             }
-            for (uint32_t k = 0; k < 3 && part == 0; k++) {
+            for (uint32_t k = 0; k < TOLD && part == 0; k++) {
                 assert_true(check_same_bits(*got++, *next++));
             }
         }
@@ -324,7 +342,7 @@ static void parting_contacts_have_no_adjoint(void** state) {
         run_all((uint32_t[]){2, 1, BODY}, x, seed, y);
         if (y[3] != 0.0) continue;
         parted++;
-        const double* adjoint = y + 2 * at.rows + 3;
+        const double* adjoint = y + 2 * at.rows + TOLD;
         for (uint32_t k = 3 * BODY; k < 6 * BODY; k++)
             assert_true(check_same_bits(adjoint[k], 0.0));
         for (uint32_t k = 3; k < 6; k++) assert_true(check_same_bits(adjoint[at.b + k], 0.0));
@@ -385,7 +403,7 @@ static void random_lane(ns_rng* rng, uint32_t n, uint32_t nv, double* x) {
 static void lanes_do_not_see_their_neighbours(void** state) {
     (void)state;
     enum { N = 4, ROWS = 3 * N };
-    static double x[MAX_LANES * MAX_INPUTS], l[MAX_LANES * (ROWS + 3)];
+    static double x[MAX_LANES * MAX_INPUTS], l[MAX_LANES * (ROWS + TOLD)];
     static double tangent[2 * MAX_LANES * MAX_INPUTS], adjoint[2 * MAX_LANES * MAX_INPUTS];
     static double y[MAX_LANES * MAX_INPUTS];
     const nsi_ncp_kernels* all[] = {
@@ -399,7 +417,8 @@ static void lanes_do_not_see_their_neighbours(void** state) {
         uint32_t nv = trial % 3 == 0 ? BODY : trial % 3 == 1 ? 5 : MAX_NV;
         uint32_t params[3] = {N, trial % 2, nv};
         places at = places_of(N, nv);
-        uint32_t ntangent = at.count + ROWS + at.smooth, nadjoint = at.count + 2 * ROWS;
+        uint32_t seeds = at.count + ROWS + 1;
+        uint32_t ntangent = seeds + at.smooth, nadjoint = seeds + ROWS;
         for (uint32_t e = 0; e < MAX_LANES; e++) random_lane(&rng, N, nv, x + e * at.count);
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
             check_lanes(&nsi_ncp, all[k]->value, all[0]->value[0], params, x, l);
@@ -407,10 +426,12 @@ static void lanes_do_not_see_their_neighbours(void** state) {
                 double *t = tangent + e * ntangent, *a = adjoint + e * nadjoint;
                 memcpy(t, x + e * at.count, at.count * sizeof *t);
                 memcpy(a, x + e * at.count, at.count * sizeof *a);
-                memcpy(t + at.count, l + e * (ROWS + 3), ROWS * sizeof *t);
-                memcpy(a + at.count, l + e * (ROWS + 3), ROWS * sizeof *a);
-                for (uint32_t i = at.count + ROWS; i < ntangent; i++) t[i] = ns_rng_normal(&rng);
-                for (uint32_t i = at.count + ROWS; i < nadjoint; i++) a[i] = ns_rng_normal(&rng);
+                const double* told = l + e * (ROWS + TOLD);
+                memcpy(t + at.count, told, ROWS * sizeof *t);
+                memcpy(a + at.count, told, ROWS * sizeof *a);
+                t[seeds - 1] = a[seeds - 1] = told[ROWS + TOLD - 1];
+                for (uint32_t i = seeds; i < ntangent; i++) t[i] = ns_rng_normal(&rng);
+                for (uint32_t i = seeds; i < nadjoint; i++) a[i] = ns_rng_normal(&rng);
             }
             check_lanes(&nsi_ncp_tangent, all[k]->tangent, all[0]->tangent[0], params, tangent, y);
             check_lanes(&nsi_ncp_adjoint, all[k]->adjoint, all[0]->adjoint[0], params, adjoint, y);
@@ -455,7 +476,8 @@ static void derivatives_pass_the_check(void** state) {
             uint32_t nv = n == 5 ? 4 : BODY, contacts = n == 5 ? 2 : n;
             graphs[count] = solver_graph(contacts, friction, nv, false);
             for (int trial = 0; trial < 2; trial++) {
-                double x[MAX_INPUTS], mu = trial % 2 ? 0.3 : 0.9, cfm = trial % 2 ? 0.1 : 1e-4;
+                // Other lanes have up to 0.11 less, and redundant contacts need some.
+                double x[MAX_INPUTS], mu = trial % 2 ? 0.3 : 0.9, cfm = trial % 2 ? 0.3 : 0.12;
                 if (nv == BODY) random_problem(&rng, n, mu, cfm, x);
                 if (nv != BODY) random_rows(&rng, contacts, nv, mu, cfm, x);
                 check_batch_add(batch, graphs[count], x, NULL,
@@ -501,7 +523,7 @@ static void every_input_has_its_slope(void** state) {
                 run_kind(&nsi_ncp, params, x, below);
                 for (uint32_t i = 0; i < at.smooth; i++) x[i] += h * seed[i];
                 for (uint32_t i = 0; i < at.rows; i++) {
-                    double slope = (above[i] - below[i]) / (2.0 * h), got = y[at.rows + 3 + i];
+                    double slope = (above[i] - below[i]) / (2.0 * h), got = y[at.rows + TOLD + i];
                     error = fmax(error, fabs(slope - got));
                     size = fmax(size, fabs(got));
                 }

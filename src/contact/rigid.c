@@ -1,0 +1,408 @@
+// The law "ncp": rigid bodies with Coulomb friction.
+//
+// A step is divided at the first impact of each island, so that impacts happen where they happen and
+// resting contacts carry load before and after them (contact_step.def has the equations). What a
+// contact does in the step is decided at its start, from its gap phi, its normal velocity vn, and a, the
+// acceleration of gravity (in its absence, that of the contact itself):
+//
+//     slow    vn > -3 a dt: what a contact at rest can gain within some steps
+//     rests   slow, and phi < margin: carries load; may close its gap but for phi0 = 3 a dt^2
+//     passes  fast, and the gap closes in this step, at the share t = -phi / (dt vn') of it, vn' the
+//             normal velocity at the end of the step without contact
+//     late    fast and phi <= 0: it has passed in the last step, after another impact of its island
+//
+// An island are trees of bodies that are connected by contacts that rest or pass. The impact is at s, the
+// smallest t of the island, or at the start if a contact is late. All contacts that pass within a
+// thousandth of a step take part in it, and those that rest and have closed their gap.
+//
+// Masses and directions are those at the impact. Coordinates move with the velocities at the end of the
+// step, as they do in a step without impact: up to the impact with those without it, then with those
+// after it, and by the position impulses, which add no momentum.
+
+#include "contact/contact_rows.h"
+#include "contact/contact_step.h"
+
+static const double SLOW_STEPS = 3.0;      // of free fall count as resting
+static const double REFERENCE_MAX = 9.81;  // m/s^2, without gravity
+static const double SIMULTANEOUS = 1e-3;   // of a step
+static const double NEGLIGIBLE_GAP = 1e-9; // m, on top of two steps of free fall
+
+// A contact candidate at the start of the step. Truths are 1 or 0.
+typedef struct contact_class {
+    ns_expr phi, vn; // gap and normal velocity
+    ns_expr a;       // m/s^2, what is slow
+    ns_expr rests, passes, late;
+    ns_expr time;        // share of the step at which it passes; 0 otherwise
+    uint32_t tree[2];    // of the bodies it is between, or NSI_NONE
+    ns_expr hit, closed; // see contact_step.h
+    ns_expr share;       // of the step that is over at the impact of its island
+} contact_class;
+
+typedef struct rigid_step {
+    const nsi_robot* robot;
+    const nsi_contact_options* options;
+    int law;
+    double dt;
+    const ns_expr* qdd; // (nv) accelerations without contact
+    uint32_t nv, n;
+    nsi_candidates candidates; // at the start
+    contact_class* at;         // (n)
+    uint32_t ntree;
+    uint32_t* tree;          // (nlink) of each link
+    ns_expr *share, *struck; // (ntree) share of the step at the impact, 0 without; 1: there is one
+    nsi_contact_rows rows;   // at the impact
+    ns_expr *l, *shift;      // (rows) impulses, and those that move coordinates in addition
+} rigid_step;
+
+static bool allocate_step(rigid_step* s) {
+    const nsi_robot* robot = s->robot;
+    size_t rows = NSI_CONTACT_ROWS * (size_t)s->n, nlink = robot->model->sizes.nlink;
+    s->at = nsi_robot_alloc(robot, s->n, sizeof *s->at);
+    s->tree = nsi_robot_alloc(robot, nlink, sizeof *s->tree);
+    s->share = nsi_robot_alloc(robot, nlink, sizeof *s->share);
+    s->struck = nsi_robot_alloc(robot, nlink, sizeof *s->struck);
+    s->l = nsi_robot_alloc(robot, rows, sizeof *s->l);
+    s->shift = nsi_robot_alloc(robot, rows, sizeof *s->shift);
+    return s->at && s->tree && s->share && s->struck && s->l && s->shift;
+}
+
+// ---- what contacts do -------------------------------------------------------------------------
+
+// Number trees of bodies that move together; links that are fixed to others are no bodies.
+static void number_trees(rigid_step* s) {
+    const nsi_robot* robot = s->robot;
+    s->ntree = 0;
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        s->tree[i] = NSI_NONE;
+        if (robot->place[i].body != i) continue;
+        uint32_t parent = robot->body[i].parent;
+        s->tree[i] = parent == NSI_NONE ? s->ntree++ : s->tree[parent];
+    }
+}
+
+// What counts as slow: gravity; without it the contact's own acceleration.
+static ns_expr reference_acceleration(const rigid_step* s, ns_expr an) {
+    vec3 g = nsi_robot_gravity(s->robot);
+    ns_expr fall = ns_norm(3, g.e);
+    return ns_max(fall, ns_min(ns_abs(an), ns_const(REFERENCE_MAX)));
+}
+
+// `row` is the Jacobian of the candidate's normal.
+static void classify(const rigid_step* s, const nsi_link_pose* pose, const nsi_candidate* candidate,
+                     const ns_expr* row, contact_class* c) {
+    const nsi_robot* robot = s->robot;
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(s->dt);
+    c->phi = nsi_candidate_gap(robot, pose, candidate);
+    c->vn = nsi_candidate_named(robot, candidate, "velocity/normal", "m/s",
+                                nsi_row_product(s->nv, row, robot->qd));
+    ns_expr an = nsi_row_product(s->nv, row, s->qdd), end = ns_add(c->vn, ns_mul(dt, an));
+    c->a = reference_acceleration(s, an);
+
+    // Slow and near, or fast and arriving, or fast and already inside.
+    ns_expr exists = candidate->point.exists;
+    ns_expr slow = ns_gt(c->vn, ns_mul(ns_const(-SLOW_STEPS * s->dt), c->a));
+    ns_expr outside = ns_gt(c->phi, zero);
+    ns_expr margin = nsi_candidate_param(robot, candidate, NSI_RIGID_MARGIN);
+    ns_expr arrives = ns_and(outside, ns_lt(ns_add(c->phi, ns_mul(dt, end)), zero));
+    c->rests = ns_and(exists, ns_and(slow, ns_lt(c->phi, margin)));
+    c->passes = ns_and(exists, ns_select(slow, zero, arrives));
+    c->late = ns_and(exists, ns_select(slow, zero, ns_le(c->phi, zero)));
+
+    // When, in steps.
+    ns_expr way = ns_select(c->passes, ns_mul(dt, end), one);
+    c->time = ns_select(c->passes, ns_neg(ns_div(c->phi, way)), zero);
+    for (int side = 0; side < 2; side++) {
+        uint32_t body = side == 0 ? candidate->body_a : candidate->body_b;
+        c->tree[side] = body == NSI_NONE ? NSI_NONE : s->tree[body];
+    }
+}
+
+// Classes of all candidates, at the start of the step.
+static bool classify_all(rigid_step* s) {
+    const nsi_robot* robot = s->robot;
+    nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
+    ns_expr* row = nsi_robot_alloc(robot, s->nv, sizeof *row);
+    if (!pose || !row) return false;
+    nsi_link_poses(robot, pose);
+    const motion* twists = nsi_unit_twists(robot, pose);
+    if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, &s->candidates)) {
+        return false;
+    }
+
+    static const char* const slips[2] = {"velocity/tangent1", "velocity/tangent2"};
+    for (uint32_t c = 0; c < s->n; c++) {
+        const nsi_candidate* candidate = &s->candidates.data[c];
+        nsi_contact_row(robot, twists, candidate, candidate->point.normal, row);
+        classify(s, pose, candidate, row, &s->at[c]);
+        for (int k = 0; k < 2; k++) {
+            nsi_contact_row(robot, twists, candidate, candidate->tangent[k], row);
+            nsi_candidate_named(robot, candidate, slips[k], "m/s",
+                                nsi_row_product(s->nv, row, robot->qd));
+        }
+    }
+    return robot->graph->error.status == NS_OK;
+}
+
+// ---- islands ----------------------------------------------------------------------------------
+
+// Is the first contact between two trees that are not the same: the others follow it?
+static bool is_link(const contact_class* c) {
+    return c->tree[0] != NSI_NONE && c->tree[1] != NSI_NONE && c->tree[0] != c->tree[1];
+}
+
+// Does some contact between trees a and b rest or arrive? 0 or 1.
+static ns_expr trees_touch(const rigid_step* s, uint32_t a, uint32_t b) {
+    ns_expr touch = ns_const(0.0);
+    for (uint32_t c = 0; c < s->n; c++) {
+        const contact_class* at = &s->at[c];
+        bool between =
+            (at->tree[0] == a && at->tree[1] == b) || (at->tree[0] == b && at->tree[1] == a);
+        if (between) touch = ns_or(touch, ns_or(at->rests, ns_or(at->passes, at->late)));
+    }
+    return touch;
+}
+
+static bool trees_can_touch(const rigid_step* s, uint32_t a, uint32_t b) {
+    for (uint32_t c = 0; c < s->n; c++) {
+        const contact_class* at = &s->at[c];
+        if (!is_link(at)) continue;
+        if ((at->tree[0] == a && at->tree[1] == b) || (at->tree[0] == b && at->tree[1] == a)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// One impact for trees that are connected: the earliest spreads from neighbour to neighbour, at most as
+// often as there are others.
+static void spread_impacts(rigid_step* s) {
+    uint32_t count = s->ntree;
+    ns_expr* touch = nsi_robot_alloc(s->robot, (size_t)count * count, sizeof *touch);
+    bool* can = nsi_robot_alloc(s->robot, (size_t)count * count, sizeof *can);
+    if (!touch || !can) return;
+    bool any = false;
+    for (uint32_t a = 0; a < count; a++) {
+        for (uint32_t b = 0; b < a; b++) {
+            can[a * count + b] = trees_can_touch(s, a, b);
+            any = any || can[a * count + b];
+            if (can[a * count + b]) touch[a * count + b] = trees_touch(s, a, b);
+        }
+    }
+    for (uint32_t round = 1; any && round < count; round++) {
+        for (uint32_t a = 0; a < count; a++) {
+            for (uint32_t b = 0; b < a; b++) {
+                if (!can[a * count + b]) continue;
+                ns_expr on = touch[a * count + b], first = ns_min(s->share[a], s->share[b]);
+                ns_expr either = ns_or(s->struck[a], s->struck[b]);
+                for (int side = 0; side < 2; side++) {
+                    uint32_t t = side == 0 ? a : b;
+                    s->share[t] = ns_select(on, first, s->share[t]);
+                    s->struck[t] = ns_select(on, either, s->struck[t]);
+                }
+            }
+        }
+    }
+}
+
+// The time of the first impact of each island, and which contacts take part.
+static void find_impacts(rigid_step* s) {
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0);
+    for (uint32_t t = 0; t < s->ntree; t++) s->share[t] = one, s->struck[t] = zero;
+    for (uint32_t c = 0; c < s->n; c++) {
+        const contact_class* at = &s->at[c];
+        ns_expr event = ns_or(at->passes, at->late);
+        for (int side = 0; side < 2; side++) {
+            uint32_t t = at->tree[side];
+            if (t == NSI_NONE || (side == 1 && t == at->tree[0])) continue;
+            s->share[t] = ns_select(event, ns_min(s->share[t], at->time), s->share[t]);
+            s->struck[t] = ns_or(s->struck[t], event);
+        }
+    }
+    spread_impacts(s);
+    for (uint32_t t = 0; t < s->ntree; t++) {
+        s->share[t] = ns_select(s->struck[t], s->share[t], zero);
+    }
+
+    for (uint32_t c = 0; c < s->n; c++) {
+        contact_class* at = &s->at[c];
+        uint32_t t = at->tree[0] != NSI_NONE ? at->tree[0] : at->tree[1];
+        bool moves = t != NSI_NONE;
+        ns_expr struck = moves ? s->struck[t] : zero;
+        at->share = moves ? s->share[t] : zero;
+        ns_expr now = ns_le(at->time, ns_add(at->share, ns_const(SIMULTANEOUS)));
+        at->hit = ns_or(at->late, ns_and(at->passes, now));
+        ns_expr gap = ns_add(at->phi, ns_mul(ns_mul(ns_const(s->dt), at->share), at->vn));
+        ns_expr near =
+            ns_add(ns_mul(ns_const(2.0 * s->dt * s->dt), at->a), ns_const(NEGLIGIBLE_GAP));
+        at->closed = ns_and(at->rests, ns_and(struck, ns_le(gap, near)));
+    }
+}
+
+// ---- the block --------------------------------------------------------------------------------
+
+// The robot as it is at the impacts of its islands; `end` are the velocities without contact.
+static bool move_to_impact(const rigid_step* s, const ns_expr* end, nsi_robot* moved) {
+    const nsi_robot* robot = s->robot;
+    const ns_model* model = robot->model;
+    ns_expr* q = nsi_robot_alloc(robot, model->sizes.nq, sizeof *q);
+    ns_expr* dq = nsi_robot_alloc(robot, s->nv, sizeof *dq);
+    if (!q || !dq) return false;
+    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
+        if (s->tree[i] == NSI_NONE) continue;
+        ns_expr time = ns_mul(ns_const(s->dt), s->share[s->tree[i]]);
+        for (uint32_t k = 0; k < robot->body[i].nv; k++) {
+            uint32_t v = model->links[i].v + k;
+            dq[v] = ns_mul(time, end[v]);
+        }
+    }
+    nsi_integrate_config(model, robot->q, dq, q);
+    return nsi_robot_init(moved, model, robot->param, q, robot->qd);
+}
+
+// Gap that the position correction is to leave, from the gap at the start.
+static ns_expr goal_gap(const rigid_step* s, const nsi_candidate* candidate,
+                        const contact_class* at) {
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0);
+    ns_expr beta = nsi_candidate_param(s->robot, candidate, NSI_RIGID_BETA);
+    ns_expr push = nsi_candidate_param(s->robot, candidate, NSI_RIGID_MAX_PUSH);
+    ns_expr phi0 = ns_mul(ns_const(SLOW_STEPS * s->dt * s->dt), at->a);
+    ns_expr up = ns_min(ns_mul(beta, ns_neg(at->phi)), ns_mul(push, ns_const(s->dt)));
+    ns_expr open = ns_mul(ns_sub(one, beta), ns_min(at->phi, phi0));
+    ns_expr goal = ns_select(ns_lt(at->phi, zero), ns_add(at->phi, up), open);
+    return ns_select(at->hit, zero, goal);
+}
+
+// Inputs of the block that a contact has one of, in the block's order, `n` apart.
+static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
+    const nsi_candidate* candidate = &s->candidates.data[c];
+    const contact_class* at = &s->at[c];
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0), rate = ns_const(1.0 / s->dt);
+
+    // Gaps that may still be closed, at the start and at the impact.
+    ns_expr phi0 = ns_mul(ns_const(SLOW_STEPS * s->dt * s->dt), at->a);
+    ns_expr moved = ns_mul(ns_mul(ns_const(s->dt), at->share), at->vn);
+    ns_expr slack = ns_max(zero, ns_sub(at->phi, phi0));
+    ns_expr slack_after = ns_max(zero, ns_sub(ns_add(at->phi, moved), phi0));
+
+    // A late hit rises from where it should have been hit, at most a step ago.
+    ns_expr speed = ns_select(at->late, ns_mul(ns_const(s->dt), at->vn), ns_const(-1.0));
+    ns_expr ago = ns_min(one, ns_div(at->phi, speed));
+    ns_expr rise = ns_select(at->late, ns_add(one, ago), zero);
+
+    ns_expr kind = ns_add(ns_select(at->rests, ns_const(NSI_CONTACT_RESTS), zero),
+                          ns_add(ns_select(at->hit, ns_const(NSI_CONTACT_HIT), zero),
+                                 ns_select(at->closed, ns_const(NSI_CONTACT_CLOSED), zero)));
+    const ns_expr inputs[] = {nsi_candidate_param(s->robot, candidate, NSI_RIGID_MU),
+                              nsi_candidate_param(s->robot, candidate, NSI_RIGID_CFM),
+                              nsi_candidate_param(s->robot, candidate, NSI_RIGID_RESTITUTION),
+                              ns_mul(rate, at->phi),
+                              at->share,
+                              ns_mul(rate, slack),
+                              ns_mul(rate, slack_after),
+                              ns_mul(rate, goal_gap(s, candidate, at)),
+                              rise,
+                              kind};
+    for (size_t k = 0; k < sizeof inputs / sizeof *inputs; k++) {
+        to[k * s->n + c] = inputs[k].id;
+    }
+}
+
+// Impulses of velocities and of positions.
+static void solve_step(rigid_step* s, nsi_impact* impact) {
+    ns_graph* graph = s->robot->graph;
+    uint32_t nv = s->nv, n = s->n, rows = s->rows.rows, count = 0;
+    nsi_id* inputs = nsi_robot_alloc(
+        s->robot, rows * (nv + 2) + (NSI_CONTACT_STEP_PER_CONTACT + 1) * n, sizeof *inputs);
+    if (!inputs) return;
+
+    // The problem in velocities of rows.
+    ns_expr dt = ns_const(s->dt);
+    for (uint32_t i = 0; i < rows * nv; i++) inputs[count++] = s->rows.Z[i].id;
+    for (uint32_t i = 0; i < rows; i++) {
+        inputs[count++] = nsi_row_product(nv, s->rows.J + (size_t)i * nv, s->robot->qd).id;
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        ns_expr a = nsi_row_product(nv, s->rows.J + (size_t)i * nv, s->qdd);
+        inputs[count++] = ns_mul(dt, a).id;
+    }
+    for (uint32_t c = 0; c < n; c++) contact_inputs(s, c, inputs + count);
+    count += (NSI_CONTACT_STEP_PER_CONTACT + 1) * n;
+
+    nsi_block block = {.kind = &nsi_contact_step,
+                       .params = {n, s->options->friction, nv},
+                       .ninput = count,
+                       .inputs = inputs,
+                       .source = NSI_NONE,
+                       .sink = NSI_NONE};
+    nsi_id node = nsi_graph_block(graph, &block);
+    for (uint32_t i = 0; i < rows; i++) {
+        s->l[i].id = nsi_graph_out(graph, node, i);
+        s->shift[i].id = nsi_graph_out(graph, node, NSI_CONTACT_STEP_SHIFT(n) + i);
+    }
+
+    static const char* const told[4] = {"contact/residual", "contact/relaxation", "contact/sweeps",
+                                        "contact/solves"};
+    ns_expr said[4];
+    for (uint32_t k = 0; k < 4; k++) {
+        said[k].id = nsi_graph_out(graph, node, NSI_CONTACT_STEP_TOLD(n) + k);
+        ns_quantity(told[k], said[k]);
+    }
+    impact->residual = said[0];
+    impact->relaxation = said[1];
+}
+
+// Velocities, and what dt times them has too much of.
+static void apply_step(rigid_step* s, nsi_impact* impact) {
+    ns_expr* change = nsi_robot_alloc(s->robot, s->nv, sizeof *change);
+    ns_expr* on = nsi_robot_alloc(s->robot, s->n, sizeof *on);
+    if (!change || !on) return;
+    for (uint32_t c = 0; c < s->n; c++) on[c] = ns_or(s->at[c].rests, s->at[c].hit);
+    nsi_contact_name_forces(s->robot, &s->rows, &s->candidates, s->dt, on, s->l);
+    nsi_contact_respond(&s->rows, s->l, change);
+    for (uint32_t k = 0; k < s->nv; k++) impact->qd[k] = ns_add(impact->qd[k], change[k]);
+    nsi_contact_respond(&s->rows, s->shift, change);
+    for (uint32_t k = 0; k < s->nv; k++) {
+        impact->position_correction[k] = ns_mul(ns_const(-s->dt), change[k]);
+    }
+}
+
+static void rigid_impulses(const nsi_robot* robot, const nsi_contact_options* options, int law,
+                           double dt, const ns_expr* qdd, const ns_expr* added,
+                           nsi_impact* impact) {
+    rigid_step s = {.robot = robot,
+                    .options = options,
+                    .law = law,
+                    .dt = dt,
+                    .qdd = qdd,
+                    .nv = robot->model->sizes.nv,
+                    .n = nsi_candidates_count(robot->model, options, law)};
+    if (options->sweeps > 0) {
+        nsi_graph_fail(robot->graph, NS_ERR_ARGUMENT,
+                       "a number of sweeps is for the contact law baumgarte; choose that law, or no"
+                       " sweeps");
+        return;
+    }
+    if (!nsi_contact_fits(robot, s.n) || !allocate_step(&s)) return;
+
+    // What each contact does, then the impacts.
+    number_trees(&s);
+    if (!classify_all(&s)) return;
+    find_impacts(&s);
+
+    // Impulses at the configuration of the impacts, and what they change.
+    nsi_robot moved;
+    if (!move_to_impact(&s, impact->qd, &moved)) return;
+    if (!nsi_contact_rows_build(&moved, options, law, added, &s.rows)) return;
+    solve_step(&s, impact);
+    if (robot->graph->error.status != NS_OK) return;
+    apply_step(&s, impact);
+}
+
+const nsi_contact_law nsi_contact_ncp = {
+    .law = {.name = "ncp",
+            .help = "rigid: impacts and resting contact with Coulomb friction",
+            .params = nsi_rigid_params,
+            .nparam = NSI_RIGID_ALPHA, // all but the last
+            .stage = NS_CONTACT_STAGE_IMPULSES},
+    .impulses = rigid_impulses,
+};
