@@ -5,7 +5,7 @@
 // contact does in the step is decided at its start, from its gap phi, its normal velocity vn, and a, the
 // acceleration of gravity (in its absence, that of the contact itself):
 //
-//     slow    vn > -3 a dt: what a contact at rest can gain within some steps
+//     slow    vn >= -3 a dt: what a contact at rest can gain within some steps
 //     rests   slow, and phi < margin: carries load; may close its gap but for phi0 = 3 a dt^2
 //     passes  fast, and the gap closes in this step, at the share t = -phi / (dt vn') of it, vn' the
 //             normal velocity at the end of the step without contact
@@ -100,7 +100,7 @@ static void classify(const rigid_step* s, const nsi_link_pose* pose, const nsi_c
 
     // Slow and near, or fast and arriving, or fast and already inside.
     ns_expr exists = candidate->point.exists;
-    ns_expr slow = ns_gt(c->vn, ns_mul(ns_const(-SLOW_STEPS * s->dt), c->a));
+    ns_expr slow = ns_le(ns_mul(ns_const(-SLOW_STEPS * s->dt), c->a), c->vn); // also 0 of 0
     ns_expr outside = ns_gt(c->phi, zero);
     ns_expr margin = nsi_candidate_param(robot, candidate, NSI_RIGID_MARGIN);
     ns_expr arrives = ns_and(outside, ns_lt(ns_add(c->phi, ns_mul(dt, end)), zero));
