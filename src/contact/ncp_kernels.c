@@ -40,8 +40,16 @@
     }
 #define quad_ncp_tangent four_ncp_tangent
 #define quad_ncp_adjoint four_ncp_adjoint
-#define quad_step_tangent four_step_tangent
-#define quad_step_adjoint four_step_adjoint
+
+// Lanes with impacts are done alone.
+#define QUAD_DERIVATIVE(function)                                                                  \
+    static void quad_##function(const uint32_t* params, const double* x, double* y,                \
+                                double* scratch, size_t lanes) {                                   \
+        if (four_##function(params, x, y, scratch, lanes)) return;                                 \
+        for (size_t e = 0; e < 4; e++) one_##function(params, x + e, y + e, scratch, lanes);       \
+    }
+QUAD_DERIVATIVE(step_tangent)
+QUAD_DERIVATIVE(step_adjoint)
 
 #else // without vectors of four, nothing is gained by doing them together
 

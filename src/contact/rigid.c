@@ -269,7 +269,11 @@ static ns_expr goal_gap(const rigid_step* s, const nsi_candidate* candidate,
     ns_expr up = ns_min(ns_mul(beta, ns_neg(at->phi)), ns_mul(push, ns_const(s->dt)));
     ns_expr open = ns_mul(ns_sub(one, beta), ns_min(at->phi, phi0));
     ns_expr goal = ns_select(ns_lt(at->phi, zero), ns_add(at->phi, up), open);
-    return ns_select(at->hit, zero, goal);
+
+    // A late hit undoes the way of a step at once; what is deeper has other reasons.
+    ns_expr deeper = ns_min(zero, ns_sub(at->phi, ns_mul(ns_const(s->dt), at->vn)));
+    up = ns_min(ns_mul(beta, ns_neg(deeper)), ns_mul(push, ns_const(s->dt)));
+    return ns_select(at->hit, ns_add(deeper, up), goal);
 }
 
 // Inputs of the block that a contact has one of, in the block's order, `n` apart.

@@ -193,12 +193,25 @@ static double problem_violation(const model* m, uint32_t number, const double* s
     return worst;
 }
 
-static double work(const model* m, const double* l, const double* um) {
+// Of the rows of contacts that are marked.
+static double work(const model* m, const bool* marked, const double* l, const double* um) {
     double sum = 0.0;
     for (uint32_t i = 0; i < m->at.rows; i++) {
-        sum += l[i] * (um[i] + 0.5 * row_dot(m->at.rows, m->A0[i], l));
+        if (marked[i / 3]) sum += l[i] * (um[i] + 0.5 * row_dot(m->at.rows, m->A0[i], l));
     }
     return sum;
+}
+
+// Mark all contacts that are connected with contact c.
+static void mark_island(const model* m, uint32_t c, bool* marked) {
+    memset(marked, 0, m->at.n * sizeof *marked);
+    marked[c] = true;
+    for (uint32_t round = 0; round < m->at.n; round++) {
+        for (uint32_t i = 0; i < m->at.rows * m->at.rows; i++) {
+            uint32_t a = i / m->at.rows, b = i % m->at.rows;
+            if (m->has[a] && m->has[b] && m->A0[a][b] != 0.0 && marked[a / 3]) marked[b / 3] = true;
+        }
+    }
 }
 
 typedef struct finding {
@@ -206,23 +219,27 @@ typedef struct finding {
     uint32_t impacts, bounded, corrected, late;        // how many there were
 } finding;
 
-// The impact: what it loses, and that it is a mixture of both solutions.
-static void check_impact(const model* m, const double* um, const double* l, finding* f) {
+// The impact of an island: what it loses, and that it is a mixture of both solutions.
+static void check_island(const model* m, const bool* marked, const double* um, const double* l,
+                         finding* f) {
     const double *l0 = m->y + m->at.problem[1], *lN = m->y + m->at.problem[2];
     double e = 0.0, along = 0.0, size = 0.0, largest = 1e-9, fastest = 0.0;
     for (uint32_t c = 0; c < m->at.n; c++) {
-        if (is_kind(m, c, NSI_CONTACT_HIT)) e = fmax(e, given(m, E, c));
+        if (marked[c] && is_kind(m, c, NSI_CONTACT_HIT)) e = fmax(e, given(m, E, c));
     }
     for (uint32_t i = 0; i < m->at.rows; i++) {
-        along += (l[i] - l0[i]) * (lN[i] - l0[i]);
-        size += (lN[i] - l0[i]) * (lN[i] - l0[i]);
         largest = fmax(largest, fmax(fabs(m->y[i]), fmax(fabs(l0[i]), fabs(lN[i]))));
         fastest = fmax(fastest, fabs(um[i]));
+        if (!marked[i / 3]) continue;
+        along += (l[i] - l0[i]) * (lN[i] - l0[i]);
+        size += (lN[i] - l0[i]) * (lN[i] - l0[i]);
     }
     double theta = size > 1e-20 * largest * largest ? along / size : 1.0;
-    double lost = work(m, l0, um), bound = (1.0 - e * e) * lost, now = work(m, l, um);
+    double lost = work(m, marked, l0, um), bound = (1.0 - e * e) * lost;
+    double now = work(m, marked, l, um);
     assert_true(lost <= 0.0 && theta > -1e-12 && theta < 1.0 + 1e-9);
     for (uint32_t i = 0; i < m->at.rows; i++) {
+        if (!marked[i / 3]) continue;
         f->mixing = fmax(f->mixing, fabs(l[i] - l0[i] - theta * (lN[i] - l0[i])) / largest);
     }
     double scale = fmax(fabs(lost), 1e-6 * largest * fastest);
@@ -230,6 +247,14 @@ static void check_impact(const model* m, const double* um, const double* l, find
     if (theta > 1.0 - 1e-7) return;
     f->bounded++; // the largest theta: the bound is met
     f->energy = fmax(f->energy, fabs(now - bound) / scale);
+}
+
+static void check_impact(const model* m, const double* um, const double* l, finding* f) {
+    bool marked[MAX_ROWS];
+    for (uint32_t c = 0; c < m->at.n; c++) {
+        mark_island(m, c, marked);
+        check_island(m, marked, um, l, f);
+    }
 }
 
 // The position equation at normals, and the impulses that coordinates lack.

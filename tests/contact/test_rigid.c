@@ -401,6 +401,44 @@ static void islands_have_their_own_impacts(void** state) {
     trial_free(&t);
 }
 
+// What an island does does not depend on what happens in another one at the same time.
+static const char two_pendulums[] =
+    FREE "<geom name='floor' type='plane' size='9 9 1' pos='0 0 -1.5'/>"
+         "<body><joint axis='0 1 0'/>"
+         "<inertial pos='0 0 -.5' mass='1' diaginertia='.083 .083 .001'/>"
+         "<body pos='0 0 -1'><joint axis='0 1 0'/>"
+         "<inertial pos='0 0 -.5' mass='1' diaginertia='.083 .083 .001'/>"
+         "<geom name='tip' type='sphere' size='0.01' pos='0 0 -1'/></body></body>"
+         "<body pos='5 0 -1.4'><joint type='slide' axis='0 0 1'/>"
+         "<geom name='ball' type='sphere' size='.1' mass='1'/></body></worldbody></mujoco>";
+
+static void islands_do_not_trade_energy(void** state) {
+    (void)state;
+    static const char* const names[] = {"contact/*/mu", "contact/*/restitution"};
+    ns_system_options o = options_of(1e-4, names, 2);
+    trial t = trial_make(two_pendulums, &o, 1);
+    trial_set(&t, "contact/*/mu", 1.0);
+    trial_set(&t, "contact/*/restitution", 0.5);
+    double alone[2], worst = 0.0;
+    for (int k = 0; k < 2; k++) {
+        t.x0[0] = -0.7317, t.x0[1] = 0.0028, t.x0[3] = -0.25, t.x0[4] = 2.4575;
+        t.x0[2] = k == 0 ? 1.0 : 1e-5; // the ball is far away, or arrives
+        t.x0[5] = -10.0;
+        double tip = 1.5 - 0.01 - cos(t.x0[0]) - cos(t.x0[0] + t.x0[1]);
+        double speed = sin(t.x0[0]) * t.x0[3] + sin(t.x0[0] + t.x0[1]) * (t.x0[3] + t.x0[4]);
+        t.x0[1] +=
+            (tip - 5e-5 * fabs(speed)) / sin(t.x0[0] + t.x0[1]) * -1.0; // arrives in half a step
+        trial_run(&t);
+        for (int i = 0; i < 2; i++) {
+            if (k == 0) alone[i] = trial_end(&t)[3 + i];
+            worst = fmax(worst, fabs(trial_end(&t)[3 + i] - alone[i]));
+        }
+        print_message("pendulum: %.6f %.6f rad/s\n", trial_end(&t)[3], trial_end(&t)[4]);
+    }
+    assert_true(worst < 1e-9);
+    trial_free(&t);
+}
+
 // ---- pushes ------------------------------------------------------------------------------------
 
 static const char push[] =
@@ -464,6 +502,7 @@ int main(void) {
         cmocka_unit_test(rest_without_gravity),
         cmocka_unit_test(one_corner_is_moved),
         cmocka_unit_test(islands_have_their_own_impacts),
+        cmocka_unit_test(islands_do_not_trade_energy),
         cmocka_unit_test(no_impact_gains_energy),
         cmocka_unit_test(pushes_are_solved),
     };
