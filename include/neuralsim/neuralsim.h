@@ -6,6 +6,7 @@
 
 #include "neuralsim/base.h"
 #include "neuralsim/blueprint.h"
+#include "neuralsim/certificate.h"
 #include "neuralsim/contact.h"
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"
@@ -31,6 +32,7 @@
 #include "neuralsim/residuals.h"
 #include "neuralsim/scoring.h"
 #include "neuralsim/sim.h"
+#include "neuralsim/smoothing.h"
 #include "neuralsim/solver.h"
 #include "neuralsim/study.h"
 #include "neuralsim/table.h"

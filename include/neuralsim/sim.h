@@ -36,6 +36,7 @@ extern "C" {
 
 typedef struct ns_system ns_system;
 typedef struct ns_workspace ns_workspace;
+typedef struct ns_gradient_certificate ns_gradient_certificate; ///< certificate.h
 
 /// Shape of the set of friction impulses.
 #define NS_FRICTION_MAP(X)                                                                         \
@@ -216,6 +217,8 @@ typedef struct ns_contact_report {
     double residual;   ///< largest residual of the conditions, relative to the largest impulse
     uint32_t step;     ///< where that was
     uint32_t unsolved; ///< number of unsolved steps
+    uint32_t relaxed;  ///< number of steps solved with more regularisation than asked for
+    double relaxation; ///< the largest such regularisation; 0: none
 } ns_contact_report;
 
 /// What a rollout reads and writes. Row-major, one robot after the other.
@@ -265,6 +268,7 @@ typedef struct ns_rollout_adjoint {
     double* dcontrols;               ///< (batch x steps x nc)
     double* dparams;  ///< (np), the sum over robots; (batch x np) with per_robot_params
     double* dweights; ///< (nw), the sum over robots
+    ns_gradient_certificate* certificate; ///< (batch) receives how far the gradient can be trusted
 } ns_rollout_adjoint;
 
 /// @return as ns_rollout(); also NS_ERR_NONFINITE, naming robot and state or parameter, when a

@@ -18,6 +18,7 @@
 // Sums over robots are made per tile and lane, those for weights per chunk of tiles, and added up in
 // order at the end: the result does not depend on the number of threads.
 
+#include "sim/certificate.h"
 #include "sim/integrators.h"
 #include "sim/system.h"
 
@@ -31,11 +32,13 @@
 enum { LANES = 4, CHUNKS = 32 };
 
 typedef struct thread_memory {
-    double* records;     // (segment + 1) records
-    double* checkpoints; // state at the beginning of each segment
-    double* in;          // inputs of the forward derivative
-    double* out;         // outputs of the reverse or forward derivative
-    double* adjoint;     // of the state
+    double* records;       // (segment + 1) records
+    double* checkpoints;   // state at the beginning of each segment
+    double* in;            // inputs of the forward derivative
+    double* out;           // outputs of the reverse or forward derivative
+    double* adjoint;       // of the state
+    double* spare_weights; // (nw) for gradients that are dropped: certificates only
+    double** spare_sinks;  // of the arrays in them
     void* work;
 } thread_memory;
 
@@ -63,6 +66,7 @@ typedef struct tile {
     const double* const* arrays;
     double* const* sinks;
     uint32_t lanes, form;
+    ns_gradient_certificate* certificate; // (batch) of a gradient, or NULL
 } tile;
 
 static uint32_t tile_count(uint32_t batch) {
@@ -101,8 +105,14 @@ static bool allocate_thread(const ns_system* s, uint32_t steps, uint32_t segment
     m->in = nsi_alloc(memory, 2 * ((size_t)z->nx + z->nc + z->np + 1) * number);
     m->out = nsi_alloc(memory, 2 * (nsi_step_ny(s) + z->nx + z->nc + z->np + 1) * number);
     m->adjoint = nsi_alloc(memory, ((size_t)z->nx + 1) * number);
+    m->spare_weights = nsi_alloc(memory, ((size_t)z->nw + 1) * sizeof *m->spare_weights);
+    m->spare_sinks = nsi_alloc(memory, ((size_t)s->narray + 1) * sizeof *m->spare_sinks);
     m->work = nsi_alloc(memory, rollout_work_size(s));
-    return m->records && m->checkpoints && m->in && m->out && m->adjoint && m->work;
+    for (uint32_t k = 0; m->spare_weights && m->spare_sinks && k < s->narray; k++) {
+        m->spare_sinks[k] = m->spare_weights + s->arrays[k].offset;
+    }
+    return m->records && m->checkpoints && m->in && m->out && m->adjoint && m->spare_weights &&
+           m->spare_sinks && m->work;
 }
 
 // The longest segment whose records and checkpoints fit the bound; 0 when none does.
@@ -190,6 +200,8 @@ void ns_workspace_free(ns_workspace* w) {
         nsi_free(&memory, w->thread[t].in);
         nsi_free(&memory, w->thread[t].out);
         nsi_free(&memory, w->thread[t].adjoint);
+        nsi_free(&memory, w->thread[t].spare_weights);
+        nsi_free(&memory, w->thread[t].spare_sinks);
         nsi_free(&memory, w->thread[t].work);
     }
     nsi_free(&memory, w->thread);
@@ -342,21 +354,26 @@ static double* record_seeds(const tile* t, size_t k) {
 // ---- how well impulses were found ----------------------------------------------------------
 
 static void begin_report(const tile* t) {
-    for (uint32_t l = 0; t->args->contact && l < t->count; l++) {
-        t->args->contact[t->first + l] = (ns_contact_report){0};
+    for (uint32_t l = 0; l < t->count; l++) {
+        uint32_t robot = t->first + l;
+        if (t->args->contact) t->args->contact[robot] = (ns_contact_report){0};
+        if (t->certificate) nsi_certificate_begin(&t->certificate[robot], t->args->steps);
     }
 }
 
-// Note the residual that a step has told behind its observations `y`.
+// Note what the solver of a step put out behind its observations `y`.
 static void report_contact(const tile* t, const double* y, uint32_t step) {
-    if (!t->args->contact || t->s->nsolver == 0) return;
+    uint32_t nsolver = t->s->nsolver;
+    if ((!t->args->contact && !t->certificate) || nsolver == 0) return;
+    const double* told = y + t->s->sizes.ny * t->lanes;
     for (uint32_t l = 0; l < t->count; l++) {
-        double residual = y[t->s->sizes.ny * t->lanes + l];
-        ns_contact_report* report = &t->args->contact[t->first + l];
-        if (!(residual <= NS_CONTACT_TOLERANCE)) report->unsolved++;
-        if (residual <= report->residual) continue;
-        report->residual = residual;
-        report->step = step;
+        nsi_contact_note note = {.residual = told[NSI_SOLVER_RESIDUAL * t->lanes + l]};
+        if (nsolver > NSI_SOLVER_RELAXATION) {
+            note.relaxation = told[NSI_SOLVER_RELAXATION * t->lanes + l];
+        }
+        uint32_t robot = t->first + l;
+        if (t->args->contact) nsi_contact_report_add(&t->args->contact[robot], &note, step);
+        if (t->certificate) nsi_contact_report_add(&t->certificate[robot].contact, &note, step);
     }
 }
 
@@ -585,25 +602,71 @@ static ns_status report_derivative(const ns_system* s, const ns_workspace* w,
 
 // ---- reverse -------------------------------------------------------------------------------
 
+// What the seeds of a step put into the adjoint of each robot, by the largest component: those of its
+// observations by a run of their own, whose gradient for weights is dropped.
+static void measure_seeds(const tile* t, const ns_rollout_adjoint* a, uint32_t k, uint32_t step,
+                          double size[LANES]) {
+    const ns_system_sizes* z = &t->s->sizes;
+    const size_t steps = t->args->steps, lanes = t->lanes;
+    double *seeds = record_seeds(t, k), *out = t->memory->out;
+    for (size_t l = 0; l < lanes; l++) size[l] = 0.0;
+
+    // Of observations, which the record already has.
+    bool observed = false;
+    for (size_t i = 0; i < z->ny * lanes; i++) observed = observed || seeds[i] != 0.0;
+    if (observed) {
+        memset(seeds + nsi_step_ny(t->s) * lanes, 0, z->nx * lanes * sizeof(double));
+        memset(t->memory->spare_weights, 0, z->nw * sizeof(double));
+        ns_program_run(t->s->vjp[t->form], &(ns_run){.in = record_x(t, k),
+                                                     .out = out,
+                                                     .arrays = t->arrays,
+                                                     .sinks = t->memory->spare_sinks,
+                                                     .work = t->memory->work});
+        for (size_t i = 0; i < z->nx * lanes; i++) {
+            size[i % lanes] = fmax(size[i % lanes], fabs(out[i]));
+        }
+    }
+
+    // Of the state after the step.
+    for (uint32_t l = 0; a->state_seeds && l < t->count; l++) {
+        const double* row = a->state_seeds + ((t->first + l) * (steps + 1) + step + 1) * z->nx;
+        double largest = 0.0;
+        for (uint32_t i = 0; i < z->nx; i++) largest = fmax(largest, fabs(row[i]));
+        size[l] += largest;
+    }
+}
+
+// @param growth  (lanes) of the adjoint; used with certificates only
 static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t from,
-                            uint32_t count, double* dp) {
+                            uint32_t count, double* dp, nsi_growth* growth) {
     const ns_system_sizes* z = &t->s->sizes;
     const size_t steps = t->args->steps, lanes = t->lanes;
     double *adjoint = t->memory->adjoint, *out = t->memory->out;
     for (uint32_t k = count; k-- > 0;) {
         size_t step = from + k;
         double* seeds = record_seeds(t, k);
-        memset(seeds, 0, nsi_step_ny(t->s) * lanes * sizeof(double)); // the solver's stays 0
+        double injected[LANES];
+
+        // Seeds of this step; those of the solver's outputs stay 0.
+        memset(seeds, 0, nsi_step_ny(t->s) * lanes * sizeof(double));
         add_seeds(t, a->observation_seeds ? a->observation_seeds + step * z->ny : NULL,
                   steps * z->ny, z->ny, seeds);
+        if (t->certificate) measure_seeds(t, a, k, (uint32_t)step, injected);
         add_seeds(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
                   (steps + 1) * z->nx, z->nx, adjoint);
         memcpy(seeds + nsi_step_ny(t->s) * lanes, adjoint, z->nx * lanes * sizeof(double));
+
         ns_program_run(t->s->vjp[t->form], &(ns_run){.in = record_x(t, k),
                                                      .out = out,
                                                      .arrays = t->arrays,
                                                      .sinks = t->sinks,
                                                      .work = t->memory->work});
+        for (uint32_t l = 0; t->certificate && l < t->count; l++) {
+            nsi_certificate_add_step(&t->certificate[t->first + l], &growth[l], (uint32_t)step,
+                                     injected[l], adjoint + l, out + l, z->nx, lanes);
+        }
+
+        // The adjoint of the state goes on; those of controls and parameters are results.
         memcpy(adjoint, out, z->nx * lanes * sizeof(double));
         const double* dc = out + z->nx * lanes;
         scatter(t, dc, steps * z->nc, z->nc, a->dcontrols ? a->dcontrols + step * z->nc : NULL);
@@ -617,6 +680,7 @@ static void reverse_tile(const tile* t, ns_workspace* w, const ns_rollout_adjoin
     double* dp = w->dparams + (size_t)t->number * z->np * LANES;
     memset(dp, 0, z->np * LANES * sizeof(double));
     memset(t->memory->adjoint, 0, state * sizeof(double));
+    nsi_growth growth[LANES] = {{0}};
     uint32_t last = (t->args->steps - 1) / w->segment;
     for (uint32_t n = last + 1; n-- > 0;) {
         uint32_t from = n * w->segment;
@@ -625,7 +689,7 @@ static void reverse_tile(const tile* t, ns_workspace* w, const ns_rollout_adjoin
             memcpy(record_x(t, 0), t->memory->checkpoints + n * state, state * sizeof(double));
             forward_segment(t, from, count, false);
         }
-        reverse_segment(t, a, from, count, dp);
+        reverse_segment(t, a, from, count, dp, growth);
     }
     add_seeds(t, a->state_seeds, ((size_t)t->args->steps + 1) * z->nx, z->nx, t->memory->adjoint);
     scatter(t, t->memory->adjoint, z->nx, z->nx, a->dx0);
@@ -664,9 +728,28 @@ static void collect_dweights(const ns_system* s, const ns_workspace* w, uint32_t
     }
 }
 
+// Certificates of a tile whose motion did not stay finite, and hence has no gradient.
+static void certify_failed_motion(const tile* t, const ns_workspace* w) {
+    for (uint32_t l = 0; t->certificate && l < t->count; l++) {
+        ns_gradient_certificate* c = &t->certificate[t->first + l];
+        c->finite = false;
+        c->nonfinite_step = w->failed_step[t->number];
+    }
+}
+
 static void reverse_work(const tile* t, ns_workspace* w, const void* job) {
-    forward_tile(t, w);
-    if (w->failed_step[t->number] == NSI_NONE) reverse_tile(t, w, job);
+    const ns_rollout_adjoint* adjoint = job;
+    tile certified = *t;
+    certified.certificate = adjoint->certificate;
+    forward_tile(&certified, w);
+    if (w->failed_step[t->number] == NSI_NONE) {
+        reverse_tile(&certified, w, adjoint);
+    } else {
+        certify_failed_motion(&certified, w);
+    }
+    for (uint32_t l = 0; adjoint->certificate && l < t->count; l++) {
+        nsi_certificate_judge(t->s, &adjoint->certificate[t->first + l]);
+    }
 }
 
 ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,

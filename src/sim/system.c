@@ -279,7 +279,7 @@ ns_status ns_system_create(const ns_model* model, const ns_system_options* optio
 ns_status nsi_system_create_like(const ns_system* system, const ns_system_options* options,
                                  ns_system** out, ns_error* error) {
     ns_system_options chosen = *options;
-    chosen.nfree = chosen.nset = 0;
+    chosen.nset = 0;
     *out = NULL;
     return create_system(system->model, &chosen, system->params, out, error);
 }

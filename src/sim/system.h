@@ -49,7 +49,7 @@ ns_status nsi_system_build(ns_system* system, ns_backend backend, ns_error* erro
 nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_options* options);
 
 // Another system of the same model, with the parameter values of `system` and these options, of
-// which `free_params` and `set` are ignored: nothing is free. Not for learned systems.
+// which `set` is ignored. Those of `system` have no free parameters. Not for learned systems.
 // @return as ns_system_create()
 ns_status nsi_system_create_like(const ns_system* system, const ns_system_options* options,
                                  ns_system** out, ns_error* error);
