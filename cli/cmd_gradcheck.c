@@ -17,10 +17,9 @@ static const char help[] =
     "component of the initial state, each control (held over all steps), each free parameter and\n"
     "up to 20 weights, the table compares reverse mode, forward mode and central differences.\n"
     "\n"
-    "Verdicts: ok; zero: the input has no effect; unsure: differences are inconclusive, as at\n"
-    "a kink; FAIL: the derivatives differ. The exit code is 1 when an input fails. With contact, "
-    "the\n"
-    "last line gives the number of steps in which a contact acted.\n"
+    "Verdicts: ok; zero: the input has no effect; biased: at a kink, the derivative of one side;\n"
+    "unreliable: differences are inconclusive, for the reason below the table; FAIL: the\n"
+    "derivatives differ. Exit code: 0, 1 when an input fails, 3 when none could be judged.\n"
     "\n"
     "  --free GLOB..     parameters to check; '**' for all\n"
     "  --steps N         default 20\n"
@@ -34,6 +33,9 @@ static const char help[] =
     "  --blueprint FILE  networks; up to 20 of their weights are checked, too\n"
     "  --weights FILE    weights of the networks; default: from the seeds of the blueprint\n"
     "  --seed S          seed of the random state and weights; default 1\n"
+    "  --smooth SIGMA    also the gradient smoothed by random changes of all inputs but weights;\n"
+    "                    SIGMA in units of each input's size (states: 1)\n"
+    "  --samples N       rollouts of the smoothed gradient; default 64\n"
     "  --backend B       {backend}\n"
     "  --json            the table as one JSON object\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
@@ -49,7 +51,9 @@ typedef struct gradcheck_command {
     cli_list free_params;
     uint32_t steps;
     uint64_t seed;
-    double dt; // NAN: not given
+    double dt;     // NAN: not given
+    double smooth; // NAN: not given
+    uint32_t samples;
     int integrator, backend;
     cli_contact contact;
     cli_start start;
@@ -60,38 +64,124 @@ typedef struct gradcheck_command {
 
 // ---- output --------------------------------------------------------------------------------
 
-static void print_check(const gradcheck_command* g, const ns_gradcheck_result* r) {
-    // Columns are as wide as the longest name.
+// Inputs without any effect are no evidence.
+static bool nothing_judged(const ns_gradcheck_result* r) {
+    return r->is_zero || r->ok + r->biased + r->fail == 0;
+}
+
+static int name_width(const ns_gradcheck_result* r) {
     int width = 5;
     for (uint32_t k = 0; k < r->ninput; k++) {
         int length = (int)strlen(r->inputs[k].name);
         if (length > width) width = length;
     }
+    return width;
+}
 
-    // One line per input: three derivatives, their largest difference, the verdict.
-    printf("%-9s %-*s %17s %17s %17s %9s  %s\n", "input", width, "", "reverse", "forward",
-           "differences", "error", "verdict");
+// Why the first input that could not be judged is unreliable.
+static const char* first_reason(const ns_gradcheck_result* r) {
+    for (uint32_t k = 0; k < r->ninput; k++) {
+        if (r->inputs[k].verdict == NS_GRADCHECK_UNRELIABLE) return r->inputs[k].reason;
+    }
+    return "inputs have no effect";
+}
+
+// A line for each input, with the smoothed derivative where there is one.
+static void print_inputs(const ns_gradcheck_result* r) {
+    int width = name_width(r);
+    printf("%-9s %-*s %17s %17s %17s %9s", "input", width, "", "reverse", "forward", "differences",
+           "error");
+    if (r->has_smoothed) printf("  %12s %9s %6s", "smoothed", "+-", "alpha");
+    printf("  %s\n", "verdict");
     for (uint32_t k = 0; k < r->ninput; k++) {
         const ns_gradcheck_input* in = &r->inputs[k];
-        // Full precision, so that digits can be compared.
-        printf("%-9s %-*s %17.9e %17.9e %17.9e %9.1e  %s\n", ns_gradcheck_kind_name(in->kind),
-               width, in->name, in->reverse, in->forward, in->difference, in->error,
-               ns_gradcheck_verdict_name(in->verdict));
+        const ns_smoothed_derivative* d = &in->smoothed;
+        printf("%-9s %-*s %17.9e %17.9e %17.9e %9.1e", ns_gradcheck_kind_name(in->kind), width,
+               in->name, in->reverse, in->forward, in->difference, in->error);
+        if (r->has_smoothed && in->kind == NS_GRADCHECK_WEIGHT)
+            printf("  %12s %9s %6s", "", "", "");
+        if (r->has_smoothed && in->kind != NS_GRADCHECK_WEIGHT) {
+            printf("  %12.4e %9.1e %6.3f", d->estimate, d->standard_error, d->alpha);
+        }
+        printf("  %s\n", ns_gradcheck_verdict_name(in->verdict));
     }
+}
 
-    // Summary.
+// Why inputs are not ok: each reason once, with the number of inputs that have it.
+static void print_reasons(const ns_gradcheck_result* r) {
+    for (uint32_t k = 0; k < r->ninput; k++) {
+        const ns_gradcheck_input* in = &r->inputs[k];
+        uint32_t count = 0;
+        bool first = in->reason[0] != '\0';
+        for (uint32_t i = 0; i < r->ninput; i++) {
+            bool same =
+                r->inputs[i].verdict == in->verdict && strcmp(r->inputs[i].reason, in->reason) == 0;
+            if (same && i < k) first = false;
+            count += same;
+        }
+        if (!first) continue;
+        printf("%s because %s (%u %s)\n", ns_gradcheck_verdict_name(in->verdict), in->reason, count,
+               count == 1 ? "input" : "inputs");
+    }
+}
+
+static void print_check(const gradcheck_command* g, const ns_gradcheck_result* r) {
+    print_inputs(r);
+    print_reasons(r);
+
+    // Counts of verdicts, and what they mean for the gradient
     printf("%u inputs over %u steps: %u ok, ", r->ninput, g->steps, r->ok);
-    // Zero derivatives deserve a look: they may be right or a missing path.
     if (r->zero > 0) printf("%u zero, ", r->zero);
-    printf("%u unsure, %u FAIL; largest relative error %.1e", r->unsure, r->fail, r->largest_error);
-
-    // Contact makes derivatives difficult, so say whether it was tested.
-    if (r->contact_steps > 0) {
-        printf("; contact acted in %u %s\n", r->contact_steps,
-               r->contact_steps == 1 ? "step" : "steps");
-    } else {
-        printf("%s\n", r->can_touch ? "; no contact acted (--q0 and --qd0 choose the start)" : "");
+    printf("%u biased, %u unreliable, %u FAIL", r->biased, r->unreliable, r->fail);
+    if (nothing_judged(r)) {
+        printf("; no input could be judged");
+    } else if (r->unreliable > 0) {
+        printf("; %u of %u could be judged", r->judged, r->ninput);
     }
+    if (r->ok > 0) printf("; largest relative error %.1e", r->largest_error);
+
+    // Contact
+    const ns_contact_report* contact = &r->certificate.contact;
+    if (r->contact_steps > 0) {
+        printf("; contact acted in %u %s", r->contact_steps,
+               r->contact_steps == 1 ? "step" : "steps");
+        if (contact->unsolved > 0) printf(", unsolved in %u", contact->unsolved);
+        if (contact->relaxed > 0) printf(", relaxed in %u", contact->relaxed);
+    } else if (r->can_touch) {
+        printf("; no contact acted (--q0 and --qd0 choose the start)");
+    }
+    printf("\n");
+    if (r->certificate.verdict != NS_GRADIENT_OK) {
+        printf("the gradient as a whole is %s: %s\n",
+               ns_choice_name(&ns_gradient_verdicts, (int)r->certificate.verdict),
+               r->certificate.reason);
+    }
+}
+
+static void add_certificate_json(ns_json* j, const ns_gradient_certificate* c) {
+    ns_json_open(j, "certificate", '{');
+    ns_json_text(j, "verdict", ns_choice_name(&ns_gradient_verdicts, (int)c->verdict));
+    ns_json_text(j, "reason", c->reason);
+    ns_json_count(j, "unsolved_steps", c->contact.unsolved);
+    ns_json_count(j, "relaxed_steps", c->contact.relaxed);
+    ns_json_number(j, "residual", c->contact.residual);
+    ns_json_number(j, "growth", c->growth);
+    ns_json_count(j, "growth_step", c->growth_step);
+    ns_json_count(j, "alternating_steps", c->alternating_steps);
+    ns_json_count(j, "switching_steps", c->switching_steps);
+    ns_json_close(j);
+}
+
+static void add_smoothed_json(ns_json* j, const ns_smoothed_derivative* d) {
+    ns_json_open(j, "smoothed", '{');
+    ns_json_number(j, "estimate", d->estimate);
+    ns_json_number(j, "standard_error", d->standard_error);
+    ns_json_number(j, "alpha", d->alpha);
+    ns_json_number(j, "first", d->first);
+    ns_json_number(j, "first_error", d->first_error);
+    ns_json_number(j, "zeroth", d->zeroth);
+    ns_json_number(j, "zeroth_error", d->zeroth_error);
+    ns_json_close(j);
 }
 
 static int print_check_json(const gradcheck_command* g, const ns_model* model,
@@ -104,11 +194,14 @@ static int print_check_json(const gradcheck_command* g, const ns_model* model,
     // Counts by verdict.
     ns_json_count(j, "ok", r->ok);
     ns_json_count(j, "zero", r->zero);
-    ns_json_count(j, "unsure", r->unsure);
+    ns_json_count(j, "biased", r->biased);
+    ns_json_count(j, "unreliable", r->unreliable);
     ns_json_count(j, "fail", r->fail);
+    ns_json_count(j, "judged", r->judged);
     ns_json_number(j, "largest_error", r->largest_error);
     // Without contact, its derivatives were not tested.
     ns_json_count(j, "contact_steps", r->contact_steps);
+    add_certificate_json(j, &r->certificate);
 
     // One entry per input, with all three derivatives.
     ns_json_open(j, "inputs", '[');
@@ -123,6 +216,8 @@ static int print_check_json(const gradcheck_command* g, const ns_model* model,
         ns_json_number(j, "difference", in->difference);
         ns_json_number(j, "error", in->error);
         ns_json_text(j, "verdict", ns_gradcheck_verdict_name(in->verdict));
+        if (in->reason[0]) ns_json_text(j, "reason", in->reason);
+        if (r->has_smoothed && in->kind != NS_GRADCHECK_WEIGHT) add_smoothed_json(j, &in->smoothed);
         ns_json_close(j);
     }
     ns_json_close(j);
@@ -140,8 +235,13 @@ static int report_check(const gradcheck_command* g, const ns_model* model,
         print_check(g, r);
         code = cli_finish();
     }
-    if (r->is_zero) return cli_fail("the gradient is zero everywhere: nothing was checked");
-    return r->fail > 0 ? EXIT_FAILED : code;
+    if (code != EXIT_OK) return code;
+    if (nothing_judged(r)) {
+        cli_fail("no input could be judged: %s",
+                 r->is_zero ? "the gradient is zero everywhere" : first_reason(r));
+        return EXIT_UNDECIDED;
+    }
+    return r->fail > 0 ? EXIT_FAILED : EXIT_OK;
 }
 
 // ---- command -------------------------------------------------------------------------------
@@ -163,6 +263,8 @@ static int check_system(const gradcheck_command* g, const ns_model* model,
     ns_gradcheck_options options = ns_default_gradcheck_options();
     options.steps = g->steps;
     options.seed = g->seed;
+    options.smooth_samples = g->samples;
+    if (!isnan(g->smooth)) options.smooth_sigma = g->smooth;
 
     // What of the initial state is given, and unit quaternions for the rest
     ns_model_sizes n = ns_model_get_sizes(model);
@@ -200,6 +302,8 @@ int cmd_gradcheck(int argc, char** argv) {
     gradcheck_command g = {.steps = 20,
                            .seed = 1,
                            .dt = NAN,
+                           .smooth = NAN,
+                           .samples = ns_default_gradcheck_options().smooth_samples,
                            .integrator = -1,
                            .contact = CLI_CONTACT_DEFAULT,
                            .load = ns_default_load_options()};
@@ -213,6 +317,8 @@ int cmd_gradcheck(int argc, char** argv) {
                             CLI_START_ROWS(g.start),
                             CLI_NETWORK_ROWS(g.networks),
                             {"--seed", CLI_SEED, &g.seed, "a whole number"},
+                            {"--smooth", CLI_NUMBER, &g.smooth, "a standard deviation"},
+                            {"--samples", CLI_COUNT, &g.samples, "a whole number of rollouts"},
                             {"--backend", CLI_CHOICE, &g.backend, &ns_backends},
                             {"--json", CLI_FLAG, &g.json, NULL},
                             CLI_LOAD_ROWS(g.load),
@@ -226,7 +332,10 @@ int cmd_gradcheck(int argc, char** argv) {
     if (!g.model_path) return EXIT_USAGE;
     // Without a step there is nothing to differentiate.
     if (g.steps == 0) return cli_usage("gradcheck", "--steps needs at least 1");
-    // NAN passes: the model's own time step.
+    if (g.smooth <= 0.0) {
+        return cli_usage("gradcheck", "--smooth must be positive, not %g", g.smooth);
+    }
+    if (g.samples < 4) return cli_usage("gradcheck", "--samples needs at least 4");
     if (g.dt <= 0.0) return cli_usage("gradcheck", "--dt must be positive, not %g", g.dt);
 
     return run_gradcheck(&g);

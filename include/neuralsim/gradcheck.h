@@ -17,12 +17,16 @@
 /// it again, input by input.
 ///
 /// With contact, or networks, the function has kinks, which may lie close together. There,
-/// differences are believed only as far from the point as those to both sides agree.
+/// differences are believed only as far from the point as those to both sides agree. Where they have no
+/// answer, the certificate of the gradient (certificate.h) says why, and a smoothed gradient (smoothing.h)
+/// can be computed beside the exact one.
 
 #ifndef NEURALSIM_GRADCHECK_H
 #define NEURALSIM_GRADCHECK_H
 
+#include "neuralsim/certificate.h"
 #include "neuralsim/sim.h"
+#include "neuralsim/smoothing.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +40,9 @@ typedef struct ns_gradcheck_options {
                           ///< near the model's default pose
     const double* qd0;    ///< (nv) initial velocities. Default NULL: random
     uint32_t max_weights; ///< weights of networks to check, chosen at random. Default 20
+    double smooth_sigma;  ///< above 0: also the gradient smoothed over all inputs but weights, with
+        ///< this standard deviation in units of their sizes (1 for states). Default 0
+    uint32_t smooth_samples; ///< rollouts of the smoothed gradient, at least 4. Default 64
 } ns_gradcheck_options;
 
 NS_API ns_gradcheck_options ns_default_gradcheck_options(void);
@@ -49,13 +56,15 @@ typedef enum ns_gradcheck_kind {
 
 typedef enum ns_gradcheck_verdict {
     NS_GRADCHECK_OK,     ///< all three agree: forward mode to rounding, differences to 1e-6
-    NS_GRADCHECK_ZERO,   ///< all three are exactly zero: the input has no effect
-    NS_GRADCHECK_UNSURE, ///< forward and reverse mode agree, and differences have no answer, as at
-                         ///< a kink
-    NS_GRADCHECK_FAIL    ///< the derivatives differ, or one is not finite
+    NS_GRADCHECK_ZERO,   ///< all three are zero, to rounding: the input has no effect
+    NS_GRADCHECK_BIASED, ///< forward and reverse mode agree, and the point is at a kink: they are
+                         ///< the derivative of one side of it
+    NS_GRADCHECK_UNRELIABLE, ///< forward and reverse mode agree, but differences have no answer: it
+                             ///< cannot be judged
+    NS_GRADCHECK_FAIL        ///< the derivatives differ, or one is not finite
 } ns_gradcheck_verdict;
 
-/// "state", "control", "parameter", "weight" and "ok", "zero", "unsure", "FAIL"; never NULL.
+/// "state", "control", "parameter", "weight" and "ok", "zero", "biased", "unreliable", "FAIL"; never NULL.
 NS_API const char* ns_gradcheck_kind_name(ns_gradcheck_kind kind);
 NS_API const char* ns_gradcheck_verdict_name(ns_gradcheck_verdict verdict);
 
@@ -67,16 +76,21 @@ typedef struct ns_gradcheck_input {
     double uncertainty; ///< of `difference`, absolute; infinite when it has no answer
     double error;       ///< of `reverse` against `difference`, relative; 0 where both are rounding
     ns_gradcheck_verdict verdict;
+    const char* reason;              ///< of BIASED, UNRELIABLE and FAIL: a phrase; otherwise ""
+    ns_smoothed_derivative smoothed; ///< with smooth_sigma, for all but weights
 } ns_gradcheck_input;
 
 typedef struct ns_gradcheck_result {
     const ns_gradcheck_input* inputs; ///< (ninput) state, controls, parameters, weights
     uint32_t ninput;
-    uint32_t ok, zero, unsure, fail; ///< how many inputs have which verdict
-    double largest_error;            ///< of the inputs that are ok, relative
-    bool is_zero;                    ///< the whole gradient is zero: nothing was checked
-    bool can_touch;                  ///< the model has pairs that push when they touch
-    uint32_t contact_steps;          ///< steps in which a contact acted
+    uint32_t ok, zero, biased, unreliable, fail; ///< how many inputs have which verdict
+    uint32_t judged;      ///< inputs that could be judged: all but the unreliable ones
+    double largest_error; ///< of the inputs that are ok, relative; NaN when none is
+    bool is_zero;         ///< the whole gradient is zero: nothing was checked
+    ns_gradient_certificate certificate; ///< of the gradient as a whole
+    bool has_smoothed;                   ///< smoothed derivatives are there
+    bool can_touch;                      ///< the model has pairs that push when they touch
+    uint32_t contact_steps;              ///< steps in which a contact acted
 } ns_gradcheck_result;
 
 /// Check the gradients of a system at one point. It builds one or two more systems of the same model

@@ -39,6 +39,7 @@ enum { WEIGHT_NAME_SIZE = 1100 };
 typedef struct checked_input {
     ns_gradcheck_input result;
     double scale;
+    double after, before; // derivatives to either side, where each has an answer; else NaN
 } checked_input;
 
 typedef struct gradcheck {
@@ -58,6 +59,7 @@ typedef struct gradcheck {
     uint32_t nsample;
     checked_input* inputs; // state, controls, parameters, then weights of networks
     uint32_t ninput;
+    ns_gradient_certificate certificate; // of the reverse gradient
 } gradcheck;
 
 // The result and the memory it lives in.
@@ -383,8 +385,12 @@ static ns_status reverse_gradient(gradcheck* g, ns_workspace* work, copies* r, n
                             .params = g->p,
                             .weights = g->w,
                             .states = r->states};
-    ns_rollout_adjoint adjoint = {
-        .state_seeds = seeds, .dx0 = dx, .dcontrols = dc, .dparams = dp, .dweights = dw};
+    ns_rollout_adjoint adjoint = {.state_seeds = seeds,
+                                  .dx0 = dx,
+                                  .dcontrols = dc,
+                                  .dparams = dp,
+                                  .dweights = dw,
+                                  .certificate = &g->certificate};
     ns_status status = ns_rollout_vjp(g->system, work, &args, &adjoint, error);
     if (status != NS_OK) return status;
 
@@ -475,6 +481,23 @@ static uint32_t first_without_kink(const gradcheck* g, const rung* rungs) {
     return first;
 }
 
+// The derivative to one side, where three rungs in a row agree on it; else NaN. Of several such places
+// the finest counts: kinks farther away do not matter.
+static double one_sided(const gradcheck* g, const rung* rungs, bool after) {
+    for (uint32_t k = g->rungs; k-- > 2;) {
+        double d[3];
+        for (uint32_t i = 0; i < 3; i++) {
+            d[i] = after ? rungs[k - i].after : rungs[k - i].before;
+        }
+        double noise = 4.0 * rungs[k].noise, size = fmax(fabs(d[0]), fabs(d[2]));
+        bool precise = noise <= side_tolerance * size || size == 0.0;
+        if (precise && sides_agree(d[0], d[1], noise) && sides_agree(d[1], d[2], noise)) {
+            return d[1];
+        }
+    }
+    return NAN;
+}
+
 // The estimate of two neighbouring rungs that agree best, and by how much they differ. With kinks
 // also by how much the sides differ, and the finest rung beyond rounding.
 static void choose_difference(const gradcheck* g, const copies* r, size_t copy, checked_input* in) {
@@ -482,6 +505,11 @@ static void choose_difference(const gradcheck* g, const copies* r, size_t copy, 
     read_rungs(g, r, copy, in->scale, rungs);
     const rung* finest = &rungs[g->rungs - 1];
     uint32_t first = g->kinks ? first_without_kink(g, rungs) : 0;
+    in->after = in->before = NAN;
+    if (g->kinks) {
+        in->after = one_sided(g, rungs, true);
+        in->before = one_sided(g, rungs, false);
+    }
     in->result.uncertainty = INFINITY;
     in->result.difference = finest->central;
     for (uint32_t k = first; k + 1 < g->rungs; k++) {
@@ -594,7 +622,99 @@ static ns_status check_derivatives(gradcheck* g, ns_error* error) {
     return status;
 }
 
+// ---- certificate and smoothing -----------------------------------------------------------------
+
+static ns_rollout_args point_args(const gradcheck* g) {
+    return (ns_rollout_args){.batch = 1,
+                             .steps = g->options.steps,
+                             .x0 = g->x0,
+                             .controls = g->c,
+                             .params = g->p,
+                             .weights = g->w};
+}
+
+// Contacts near a switch, into the certificate.
+static ns_status watch_contacts(gradcheck* g, ns_error* error) {
+    ns_contact_monitor* monitor = NULL;
+    ns_status status = ns_contact_monitor_create(g->system, g->options.steps, &monitor, error);
+    ns_rollout_args args = point_args(g);
+    if (status == NS_OK) {
+        status = ns_contact_monitor_run(monitor, &args, &g->certificate, error);
+    }
+    ns_contact_monitor_free(monitor);
+    return status;
+}
+
+// The weighted sum of the final state as a cost.
+static double weighted_final_state(void* context, const double* states, const double* observations,
+                                   double* dstates, double* dobservations) {
+    (void)observations;
+    (void)dobservations;
+    const gradcheck* g = context;
+    size_t end = (size_t)g->options.steps * g->z.nx;
+    double sum = 0.0;
+    for (uint32_t k = 0; k < g->z.nx; k++) {
+        sum += g->seed[k] * states[end + k];
+        dstates[end + k] = g->seed[k];
+    }
+    return sum;
+}
+
+static ns_status smooth_gradient(gradcheck* g, ns_error* error) {
+    uint32_t count = g->ninput - g->nsample;
+    double* sigma = arena_zeros(&g->arena, count);
+    ns_smoothed_derivative* d = nsi_arena_alloc(&g->arena, ((size_t)count + 1) * sizeof *d);
+    if (!sigma || !d) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < count; k++) sigma[k] = g->options.smooth_sigma * g->inputs[k].scale;
+
+    // Controls are held, as in the check
+    ns_smoothing smoothing = ns_default_smoothing();
+    smoothing.samples = g->options.smooth_samples;
+    smoothing.seed = g->options.seed;
+    smoothing.hold_controls = true;
+    smoothing.x0_sigma = sigma;
+    smoothing.control_sigma = sigma + g->z.nx;
+    smoothing.param_sigma = sigma + g->z.nx + g->z.nc;
+    ns_smoothed_gradient gradient = {
+        .dx0 = d, .dcontrols = d + g->z.nx, .dparams = d + g->z.nx + g->z.nc};
+    ns_rollout_args args = point_args(g);
+    ns_smoother* smoother = NULL;
+    ns_smoother_size size = {.steps = g->options.steps};
+    ns_status status = ns_smoother_create(g->system, &size, &smoother, error);
+    if (status == NS_OK) {
+        status = ns_rollout_smoothed_gradient(smoother, &args, &smoothing, weighted_final_state, g,
+                                              &gradient, error);
+    }
+    ns_smoother_free(smoother);
+    for (uint32_t k = 0; k < count && status == NS_OK; k++) g->inputs[k].result.smoothed = d[k];
+    return status;
+}
+
 // ---- verdicts ----------------------------------------------------------------------------------
+
+// Differences have an answer, which is another one.
+static const char* explain_failure(const gradcheck* g) {
+    return g->certificate.contact.unsolved > 0 ? g->certificate.reason : "differences differ";
+}
+
+// Differences to both sides do not agree: the derivative of one side, or no answer at all.
+static void judge_kink(const gradcheck* g, checked_input* checked, double noise) {
+    ns_gradcheck_input* in = &checked->result;
+    double tolerance = side_tolerance * fabs(in->reverse) + noise;
+    bool after = fabs(in->reverse - checked->after) <= tolerance;
+    bool before = fabs(in->reverse - checked->before) <= tolerance;
+    bool two_sides = fabs(checked->after - checked->before) > 10.0 * tolerance; // not with NaN
+    if (two_sides && (after || before)) {
+        in->verdict = NS_GRADCHECK_BIASED;
+        in->reason = after ? "at a kink: the derivative towards larger values"
+                           : "at a kink: the derivative towards smaller values";
+        return;
+    }
+    in->verdict = NS_GRADCHECK_UNRELIABLE;
+    in->reason = g->certificate.verdict != NS_GRADIENT_OK
+                     ? g->certificate.reason
+                     : "differences with different steps do not agree: kinks or jumps nearby";
+}
 
 static void judge_input(const gradcheck* g, checked_input* checked) {
     ns_gradcheck_input* in = &checked->result;
@@ -608,22 +728,28 @@ static void judge_input(const gradcheck* g, checked_input* checked) {
     bool forward_agrees = forward_off <= tolerance * fmax(size, fabs(in->forward)) + noise;
     bool difference_agrees = off <= difference_tolerance * size + noise;
     bool certain = in->uncertainty <= certain_tolerance * size + noise;
+    bool vanishes = fmax(size, fabs(in->forward)) <= noise; // agreement of nothing with nothing
 
-    if (in->reverse == 0.0 && in->forward == 0.0 && in->difference == 0.0 && certain) {
+    in->reason = "";
+    if (vanishes && certain) {
         in->verdict = NS_GRADCHECK_ZERO;
     } else if (!forward_agrees || !isfinite(in->reverse) || !isfinite(in->forward)) {
         in->verdict = NS_GRADCHECK_FAIL;
-    } else if (difference_agrees) {
+        in->reason = "forward and reverse mode differ";
+    } else if (difference_agrees && !vanishes) {
         in->verdict = NS_GRADCHECK_OK;
     } else if (certain) {
-        in->verdict = off <= 3.0 * in->uncertainty ? NS_GRADCHECK_OK : NS_GRADCHECK_FAIL;
+        bool ok = off <= 3.0 * in->uncertainty;
+        in->verdict = ok ? NS_GRADCHECK_OK : NS_GRADCHECK_FAIL;
+        if (!ok) in->reason = explain_failure(g);
     } else {
-        in->verdict = NS_GRADCHECK_UNSURE;
+        judge_kink(g, checked, noise);
     }
 }
 
 static void count_verdicts(ns_gradcheck_result* result) {
     result->is_zero = true;
+    result->largest_error = NAN;
     for (uint32_t k = 0; k < result->ninput; k++) {
         const ns_gradcheck_input* in = &result->inputs[k];
         switch (in->verdict) {
@@ -632,11 +758,13 @@ static void count_verdicts(ns_gradcheck_result* result) {
             result->largest_error = fmax(result->largest_error, in->error);
             break;
         case NS_GRADCHECK_ZERO: result->zero++; break;
-        case NS_GRADCHECK_UNSURE: result->unsure++; break;
+        case NS_GRADCHECK_BIASED: result->biased++; break;
+        case NS_GRADCHECK_UNRELIABLE: result->unreliable++; break;
         case NS_GRADCHECK_FAIL: result->fail++; break;
         }
         if (in->reverse != 0.0) result->is_zero = false;
     }
+    result->judged = result->ninput - result->unreliable;
 }
 
 // The inputs with names of their own: the result may outlive the system.
@@ -650,10 +778,14 @@ static ns_status make_result(const gradcheck* g, uint32_t contact_steps, ns_grad
     for (uint32_t k = 0; k < g->ninput && ok; k++) {
         inputs[k] = g->inputs[k].result;
         inputs[k].name = nsi_arena_string(&block->arena, inputs[k].name, strlen(inputs[k].name));
-        ok = inputs[k].name != NULL;
+        inputs[k].reason =
+            nsi_arena_string(&block->arena, inputs[k].reason, strlen(inputs[k].reason));
+        ok = inputs[k].name != NULL && inputs[k].reason != NULL;
     }
     block->result = (ns_gradcheck_result){.inputs = inputs,
                                           .ninput = g->ninput,
+                                          .certificate = g->certificate,
+                                          .has_smoothed = g->options.smooth_sigma > 0.0,
                                           .can_touch = g->can_touch,
                                           .contact_steps = contact_steps};
     if (!ok) {
@@ -668,7 +800,7 @@ static ns_status make_result(const gradcheck* g, uint32_t contact_steps, ns_grad
 // ---- public ------------------------------------------------------------------------------------
 
 ns_gradcheck_options ns_default_gradcheck_options(void) {
-    return (ns_gradcheck_options){.steps = 20, .seed = 1, .max_weights = 20};
+    return (ns_gradcheck_options){.steps = 20, .seed = 1, .max_weights = 20, .smooth_samples = 64};
 }
 
 const char* ns_gradcheck_kind_name(ns_gradcheck_kind kind) {
@@ -677,7 +809,7 @@ const char* ns_gradcheck_kind_name(ns_gradcheck_kind kind) {
 }
 
 const char* ns_gradcheck_verdict_name(ns_gradcheck_verdict verdict) {
-    static const char* const names[] = {"ok", "zero", "unsure", "FAIL"};
+    static const char* const names[] = {"ok", "zero", "biased", "unreliable", "FAIL"};
     return (unsigned)verdict < sizeof names / sizeof *names ? names[verdict] : "unknown";
 }
 
@@ -726,6 +858,10 @@ ns_status ns_gradcheck(const ns_system* system, const ns_gradcheck_options* opti
     if (chosen.steps == 0) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.steps is 0; it must be at least 1");
     }
+    if (!(chosen.smooth_sigma >= 0.0 && chosen.smooth_sigma <= DBL_MAX)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "options.smooth_sigma is %g; it must be positive",
+                        chosen.smooth_sigma);
+    }
 
     gradcheck g = {.system = system,
                    .model = system->model,
@@ -735,6 +871,8 @@ ns_status ns_gradcheck(const ns_system* system, const ns_gradcheck_options* opti
     ns_status status = gradcheck_prepare(&g, error);
     if (status == NS_OK) status = check_derivatives(&g, error);
     if (status == NS_OK) status = count_contact_steps(&g, &contact_steps, error);
+    if (status == NS_OK) status = watch_contacts(&g, error);
+    if (status == NS_OK && chosen.smooth_sigma > 0.0) status = smooth_gradient(&g, error);
     for (uint32_t k = 0; k < g.ninput && status == NS_OK; k++) judge_input(&g, &g.inputs[k]);
     if (status == NS_OK) status = make_result(&g, contact_steps, out, error);
     nsi_arena_free(&g.arena);

@@ -127,7 +127,7 @@ static void formulas_do_what_they_say(void** state) {
     run_ok("gradcheck fh.yaml");
     assert_says(last.out, "\nweight    drag/b ");
     assert_says(last.out, "\nweight    drag/c ");
-    assert_says(last.out, "5 inputs over 20 steps: 5 ok, 0 unsure, 0 FAIL");
+    assert_says(last.out, "5 inputs over 20 steps: 5 ok, 0 biased, 0 unreliable, 0 FAIL");
 }
 
 static void gradcheck_checks_weights(void** state) {
@@ -136,7 +136,7 @@ static void gradcheck_checks_weights(void** state) {
     run_ok("gradcheck h.yaml --free link/rod/mass");
     assert_says(last.out, "\nweight    drag/w0[0,0]");
     assert_says(last.out, "\nweight    drag/w0[1,0]");
-    assert_says(last.out, "6 inputs over 20 steps: 6 ok, 0 unsure, 0 FAIL");
+    assert_says(last.out, "6 inputs over 20 steps: 6 ok, 0 biased, 0 unreliable, 0 FAIL");
     // Of many weights some are taken, others with another seed.
     tempdir_write("b.yaml", "networks:\n"
                             "  - {name: big, inputs: [q/*, prev:qdd/*, lag2:joint/*/tau],"

@@ -3,6 +3,7 @@
 #include "neuralsim/gradcheck.h"
 #include "sim/system.h"
 #include "support/assert.h"
+#include "support/modelfile.h"
 #include "support/testalloc.h"
 
 #include <math.h>
@@ -70,7 +71,8 @@ static ns_gradcheck_result* check(const ns_system* system, const ns_gradcheck_op
     ns_gradcheck_result* result = NULL;
     ns_error error;
     must(ns_gradcheck(system, options, &result, &error), &error);
-    assert_int_equal(result->ok + result->zero + result->unsure + result->fail, result->ninput);
+    assert_int_equal(result->ok + result->zero + result->biased + result->unreliable + result->fail,
+                     result->ninput);
     return result;
 }
 
@@ -164,7 +166,7 @@ static void two_wrong_derivatives_fail(void** state) {
     ns_model_free(other_model);
 }
 
-static void a_kink_is_unsure(void** state) {
+static void a_kink_is_biased(void** state) {
     (void)state;
     ns_model* model = make_pendulum(1.0, NULL);
     ns_blueprint* blueprint = make_kink();
@@ -174,7 +176,10 @@ static void a_kink_is_unsure(void** state) {
     options.q0 = (const double[]){0.5, 0.2};
     options.qd0 = (const double[]){0.0, 0.3}; // at the kink
     ns_gradcheck_result* r = check(system, &options);
-    assert_int_equal(find_input(r, "qd0")->verdict, NS_GRADCHECK_UNSURE);
+    const ns_gradcheck_input* qd0 = find_input(r, "qd0");
+    assert_int_equal(qd0->verdict, NS_GRADCHECK_BIASED);
+    assert_says(qd0->reason, "at a kink: the derivative towards");
+    assert_int_equal(r->judged, r->ninput);
     assert_int_equal(find_input(r, "qd1")->verdict, NS_GRADCHECK_OK);
     assert_int_equal(r->fail, 0);
     ns_gradcheck_free(r);
@@ -184,7 +189,7 @@ static void a_kink_is_unsure(void** state) {
     assert_int_equal(find_input(r, "qd0")->verdict, NS_GRADCHECK_OK);
     assert_int_equal(find_input(r, "ratchet/b")->kind, NS_GRADCHECK_WEIGHT);
     assert_int_equal(find_input(r, "ratchet/b")->verdict, NS_GRADCHECK_OK);
-    assert_int_equal(r->unsure + r->fail, 0);
+    assert_int_equal(r->biased + r->unreliable + r->fail, 0);
     ns_gradcheck_free(r);
 
     options.qd0 = (const double[]){-0.4, 0.3}; // where the coefficient has no effect
@@ -193,6 +198,60 @@ static void a_kink_is_unsure(void** state) {
     ns_gradcheck_free(r);
     ns_system_free(system);
     ns_blueprint_free(blueprint);
+    ns_model_free(model);
+}
+
+// A ball that is pressed by sweeps that do not converge: the summary names the cause.
+static void unsolved_contact_is_named(void** state) {
+    (void)state;
+    static const char text[] =
+        "<mujoco><option timestep='0.001'/><worldbody><geom name='g' type='plane' size='5 5 1'/>"
+        "<body pos='0 0 0.1'><freejoint/><geom name='b' type='box' size='0.1 0.1 0.1' mass='1'"
+        " friction='0.4'/></body></worldbody></mujoco>";
+    ns_model* model = modelfile_parse(text);
+    ns_system_options options = ns_default_system_options();
+    options.contact_sweeps = 5;
+    ns_system* system = NULL;
+    ns_error error;
+    must(ns_system_create(model, &options, &system, &error), &error);
+    ns_gradcheck_options o = ns_default_gradcheck_options();
+    o.q0 = (const double[]){0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0};
+    o.qd0 = (const double[]){1.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    ns_gradcheck_result* r = check(system, &o);
+    assert_int_equal(r->certificate.verdict, NS_GRADIENT_UNRELIABLE);
+    assert_true(r->certificate.contact.unsolved > 10);
+    assert_true(r->unreliable > 0 && r->judged + r->unreliable == r->ninput);
+    for (uint32_t k = 0; k < r->ninput; k++) {
+        if (r->inputs[k].verdict != NS_GRADCHECK_UNRELIABLE) continue;
+        assert_says(r->inputs[k].reason, "contact was not solved in");
+    }
+    ns_gradcheck_free(r);
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
+// Without kinks nearby, the smoothed gradient for little noise is the exact one.
+static void smoothed_derivatives_are_there(void** state) {
+    (void)state;
+    ns_model* model = make_pendulum(1.0, NULL);
+    ns_system* system = make_system(model, NULL);
+    ns_gradcheck_options options = ns_default_gradcheck_options();
+    options.smooth_sigma = 1e-3;
+    ns_gradcheck_result* r = check(system, &options);
+    assert_true(r->has_smoothed);
+    for (uint32_t k = 0; k < r->ninput; k++) {
+        const ns_gradcheck_input* in = &r->inputs[k];
+        assert_true(in->smoothed.alpha > 0.99);
+        close_to(in->name, in->smoothed.estimate, in->reverse,
+                 1e-4 * fabs(in->reverse) + 5.0 * in->smoothed.standard_error);
+        assert_true(in->smoothed.zeroth_error > 0.0 && in->smoothed.zeroth_error < INFINITY);
+    }
+    ns_gradcheck_free(r);
+    options.smooth_sigma = -1.0;
+    ns_error error;
+    assert_int_equal(ns_gradcheck(system, &options, &r, &error), NS_ERR_ARGUMENT);
+    assert_says(error.message, "options.smooth_sigma is -1");
+    ns_system_free(system);
     ns_model_free(model);
 }
 
@@ -252,7 +311,9 @@ int main(void) {
         cmocka_unit_test(correct_gradients_pass),
         cmocka_unit_test(a_wrong_reverse_derivative_fails),
         cmocka_unit_test(two_wrong_derivatives_fail),
-        cmocka_unit_test(a_kink_is_unsure),
+        cmocka_unit_test(a_kink_is_biased),
+        cmocka_unit_test(unsolved_contact_is_named),
+        cmocka_unit_test(smoothed_derivatives_are_there),
         cmocka_unit_test(refuses_what_cannot_be_checked),
         cmocka_unit_test(out_of_memory_is_reported),
     };
