@@ -113,8 +113,10 @@ typedef struct ns_fit_result {
     uint32_t npath_name;
     const char* const* notes; ///< bound hits, refused steps, kinks
     uint32_t nnote;
-    double seconds; ///< all of it
-    bool complete;  ///< false: stopped before its end
+    double seconds;                   ///< all of it
+    bool complete;                    ///< false: stopped before its end
+    const char* unreliable_gradients; ///< how many windows of the last stage have an unreliable
+                                      ///< gradient (certificate.h), and why; NULL: none
 } ns_fit_result;
 
 /// Covariance of two estimates, in the product of their units; NaN where there is no error.

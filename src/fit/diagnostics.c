@@ -264,6 +264,13 @@ static void diagnose_lost(diagnosis* d) {
     }
 }
 
+// Gradients that the last stage should not have followed.
+static void diagnose_gradients(diagnosis* d) {
+    if (!d->result->unreliable_gradients) return;
+    nsi_text_add(&d->text, "Unreliable gradients: %s.", d->result->unreliable_gradients);
+    diagnosis_end(d, NS_NOTE_WARNING);
+}
+
 void nsi_result_diagnose(const nsi_result* result, ns_report* report) {
     diagnosis d = {.result = result, .report = report, .text = {.allocator = result->allocator}};
     if (!result->complete) {
@@ -271,6 +278,7 @@ void nsi_result_diagnose(const nsi_result* result, ns_report* report) {
         diagnosis_end(&d, NS_NOTE_PROBLEM);
     }
     diagnose_misfit(&d);
+    diagnose_gradients(&d);
     if (result->correlation) {
         diagnose_no_effect(&d);
         diagnose_directions(&d, true);

@@ -285,7 +285,8 @@ static nsi_result record_of_view(const ns_fit_result* v) {
                     .nresidual = v->nresidual,
                     .nweight = v->nweight,
                     .seconds = v->seconds,
-                    .complete = v->complete};
+                    .complete = v->complete,
+                    .unreliable_gradients = v->unreliable_gradients};
 
     // Lists alias the view's memory: this record is never freed.
     a.estimates.data = (ns_estimate*)v->estimates;

@@ -114,6 +114,22 @@ static ns_status own_texts(nsi_result* a, ns_error* error) {
     return ok ? NS_OK : nsi_fail_nomem(error);
 }
 
+// Windows of the last stage whose gradient at its end is unreliable. Without a cost there is nothing to
+// say: predictions name windows that are lost.
+static ns_status certify_windows(nsi_objective* e, nsi_result* a, ns_error* error) {
+    nsi_gradient_trust trust;
+    ns_status status = nsi_objective_certify(e, &trust, error);
+    a->unreliable_gradients = NULL;
+    if (status == NS_ERR_NONFINITE) return NS_OK;
+    if (status != NS_OK || trust.unreliable == 0) return status;
+    char text[NS_GRADIENT_REASON_SIZE + 80];
+    snprintf(text, sizeof text, "%u of %u windows (%.0f %%), the first because %s",
+             trust.unreliable, trust.windows, 100.0 * trust.unreliable / trust.windows,
+             trust.reason);
+    a->unreliable_gradients = nsi_arena_string(&a->arena, text, strlen(text));
+    return a->unreliable_gradients ? NS_OK : nsi_fail_nomem(error);
+}
+
 ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     nsi_result* a = &f->result;
     size_t scratch = nsi_parameters_scratch(f->parameters);
@@ -129,6 +145,7 @@ ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     const nsi_stage* last = &f->spec->stages.data[f->spec->stages.count - 1];
     if (status == NS_OK && e) {
         status = nsi_judge_estimates(f->parameters, f->system, last->windows.optimise, e, a, error);
+        if (status == NS_OK) status = certify_windows(e, a, error);
     }
     for (int role = 0; role < NS_ROLE_COUNT && status == NS_OK; role++) {
         status = nsi_fit_score(f, (ns_data_role)role, false, &a->before[role], error);

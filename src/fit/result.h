@@ -33,9 +33,10 @@ typedef struct nsi_result {
     NSI_ARRAY(ns_fit_history_point) history;
     NSI_ARRAY(ns_sparsity_point) path; // at the end of each stage with a penalty; along its
     NSI_ARRAY(const char*) path_names; // iterations, too, where all have the same
-    NSI_ARRAY(const char*) notes; // what a reader should know: bound hits, refused steps, kinks
-    double seconds;               // all of it
-    bool complete;                // false: stopped before its end
+    NSI_ARRAY(const char*) notes;     // what a reader should know: bound hits, refused steps, kinks
+    const char* unreliable_gradients; // windows of the last stage, in words; NULL: none
+    double seconds;                   // all of it
+    bool complete;                    // false: stopped before its end
 } nsi_result;
 
 void nsi_result_init(const ns_allocator* allocator, nsi_result* out); // NULL: the default one

@@ -16,17 +16,19 @@
 #define RECORD_TYPE(fields)                                                                        \
     { fields, sizeof(fields) / sizeof *(fields) }
 
-static const nsi_record_field result_fields[] = {TEXT_FIELD(nsi_result, "title", title),
-                                                 TEXT_FIELD(nsi_result, "model", model),
-                                                 TEXT_FIELD(nsi_result, "treatment", treatment),
-                                                 TEXT_FIELD(nsi_result, "setting", setting),
-                                                 TEXT_FIELD(nsi_result, "citation", citation),
-                                                 BOOL_FIELD(nsi_result, "complete", complete),
-                                                 NUMBER_FIELD(nsi_result, "seconds", seconds, NAN),
-                                                 NUMBER_FIELD(nsi_result, "sigma", sigma, NAN),
-                                                 BOOL_FIELD(nsi_result, "noise_known", noise_known),
-                                                 COUNT_FIELD(nsi_result, "residuals", nresidual),
-                                                 COUNT_FIELD(nsi_result, "weights", nweight)};
+static const nsi_record_field result_fields[] = {
+    TEXT_FIELD(nsi_result, "title", title),
+    TEXT_FIELD(nsi_result, "model", model),
+    TEXT_FIELD(nsi_result, "treatment", treatment),
+    TEXT_FIELD(nsi_result, "setting", setting),
+    TEXT_FIELD(nsi_result, "citation", citation),
+    TEXT_FIELD(nsi_result, "unreliable_gradients", unreliable_gradients),
+    BOOL_FIELD(nsi_result, "complete", complete),
+    NUMBER_FIELD(nsi_result, "seconds", seconds, NAN),
+    NUMBER_FIELD(nsi_result, "sigma", sigma, NAN),
+    BOOL_FIELD(nsi_result, "noise_known", noise_known),
+    COUNT_FIELD(nsi_result, "residuals", nresidual),
+    COUNT_FIELD(nsi_result, "weights", nweight)};
 const nsi_record_type nsi_result_fields = RECORD_TYPE(result_fields);
 
 // A standard error of null and the verdict need each other: see below.

@@ -697,17 +697,18 @@ static const char* explain_failure(const gradcheck* g) {
     return g->certificate.contact.unsolved > 0 ? g->certificate.reason : "differences differ";
 }
 
-// Differences to both sides do not agree: the derivative of one side, or no answer at all.
+// Differences to both sides do not agree: the derivative of one side, whatever is on the other one, or no
+// answer at all.
 static void judge_kink(const gradcheck* g, checked_input* checked, double noise) {
     ns_gradcheck_input* in = &checked->result;
     double tolerance = side_tolerance * fabs(in->reverse) + noise;
     bool after = fabs(in->reverse - checked->after) <= tolerance;
     bool before = fabs(in->reverse - checked->before) <= tolerance;
-    bool two_sides = fabs(checked->after - checked->before) > 10.0 * tolerance; // not with NaN
-    if (two_sides && (after || before)) {
+    bool same = fabs(checked->after - checked->before) <= 10.0 * tolerance; // not with NaN
+    if ((after || before) && !same) {
         in->verdict = NS_GRADCHECK_BIASED;
-        in->reason = after ? "at a kink: the derivative towards larger values"
-                           : "at a kink: the derivative towards smaller values";
+        in->reason = after ? "at a kink or jump: the derivative towards larger values"
+                           : "at a kink or jump: the derivative towards smaller values";
         return;
     }
     in->verdict = NS_GRADCHECK_UNRELIABLE;

@@ -13,6 +13,7 @@
 #ifndef NSI_SYSID_OBJECTIVE_H
 #define NSI_SYSID_OBJECTIVE_H
 
+#include "neuralsim/certificate.h"
 #include "neuralsim/residuals.h"
 #include "solver/solvers.h"
 #include "sysid/problem.h"
@@ -80,6 +81,15 @@ uint32_t nsi_objective_unknowns(const nsi_objective* objective);
 
 // F and its gradient (unknowns); INFINITY as nsi_objective_cost().
 double nsi_objective_gradient(nsi_objective* objective, double* gradient);
+
+// How far the gradients of the windows can be trusted at the point (certificate.h).
+typedef struct nsi_gradient_trust {
+    uint32_t windows, unreliable;
+    char reason[NS_GRADIENT_REASON_SIZE]; // of the first unreliable one
+} nsi_gradient_trust;
+
+// @return NS_OK, also where a gradient is not finite; NS_ERR_NOMEM; NS_ERR_NONFINITE: there is no cost
+ns_status nsi_objective_certify(nsi_objective* objective, nsi_gradient_trust* out, ns_error* error);
 
 // Move the point by a step (unknowns).
 void nsi_objective_move(nsi_objective* objective, const double* step);

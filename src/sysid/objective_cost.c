@@ -182,8 +182,9 @@ static void seed_window(nsi_objective* e, uint32_t window) {
     for (uint32_t i = 0; i < p->sizes.nx; i++) states[end + i] += e->tie[i] * e->tie_scale[i];
 }
 
-// Derivatives for initial states, parameters and weights of the system.
-static bool differentiate(nsi_objective* e) {
+// Derivatives for initial states, parameters and weights of the system; with `certificates` (windows) of
+// all windows, also after one that has no finite gradient.
+static bool differentiate(nsi_objective* e, ns_gradient_certificate* certificates) {
     const ns_system_sizes* z = &e->p->sizes;
     uint32_t nx = z->nx, count = e->windows.count;
     memset(e->seeds, 0, e->state_at[count] * nx * sizeof(double));
@@ -201,19 +202,40 @@ static bool differentiate(nsi_objective* e) {
                                           e->observation_seeds + e->control_at[b->first] * z->ny,
                                       .dx0 = e->dx + (size_t)b->first * nx,
                                       .dparams = dp,
-                                      .dweights = dw};
-        if (ns_rollout_vjp(nsi_batch_system(e, b), b->work, &args, &adjoint, NULL) != NS_OK)
-            return false;
+                                      .dweights = dw,
+                                      .certificate = certificates ? certificates + b->first : NULL};
+        ns_status status = ns_rollout_vjp(nsi_batch_system(e, b), b->work, &args, &adjoint, NULL);
+        if (status != NS_OK && !certificates) return false;
         for (uint32_t i = 0; i < at[1] - at[0]; i++) e->dp[at[0] + i] += dp[i];
         for (uint32_t i = 0; i < z->nw; i++) e->dw[i] += dw[i];
     }
     return true;
 }
 
+ns_status nsi_objective_certify(nsi_objective* e, nsi_gradient_trust* out, ns_error* error) {
+    *out = (nsi_gradient_trust){.windows = e->windows.count};
+    if (!isfinite(nsi_objective_cost(e))) {
+        return nsi_fail(error, NS_ERR_NONFINITE, "there is no cost at the point");
+    }
+    ns_gradient_certificate* all =
+        nsi_alloc_zeroed(&e->allocator, ((size_t)e->windows.count + 1) * sizeof *all);
+    if (!all || !need_gradient(e)) {
+        nsi_free(&e->allocator, all);
+        return nsi_fail_nomem(error);
+    }
+    differentiate(e, all);
+    for (uint32_t k = 0; k < e->windows.count; k++) {
+        if (all[k].verdict != NS_GRADIENT_UNRELIABLE) continue;
+        if (out->unreliable++ == 0) memcpy(out->reason, all[k].reason, sizeof out->reason);
+    }
+    nsi_free(&e->allocator, all);
+    return NS_OK;
+}
+
 double nsi_objective_gradient(nsi_objective* e, double* gradient) {
     uint32_t nx = nsi_state_size(e), nz = e->nz;
     double value = nsi_objective_cost(e);
-    if (!isfinite(value) || !need_gradient(e) || !differentiate(e)) return INFINITY;
+    if (!isfinite(value) || !need_gradient(e) || !differentiate(e, NULL)) return INFINITY;
 
     // Derivatives of parameters for z are needed for the chain rule.
     nsi_objective_set_params(e, e->point.z, true);

@@ -570,6 +570,38 @@ static void substeps_and_motors(void** state) {
     }
 }
 
+// A torque that is too steep for the step multiplies the gradient of a window by -2 in each step.
+static void unreliable_windows_are_counted(void** state) {
+    (void)state;
+    experiment_write("hinge.xml", "%s", hinge);
+    motion m = motion_of(tempdir_path("hinge.xml"), 0.01, 121);
+    m.x0 = (const double[]){0.5, 0.1};
+    motion_record(&m, "hinge.csv");
+    experiment_write("steep.yaml", "formulas:\n"
+                                   "  - name: steep\n"
+                                   "    output: joint/hinge/tau\n"
+                                   "    formula: '-b * \"qd/0\"'\n"
+                                   "    coefficients: {b: 0.1}\n");
+    experiment_write("fit.yaml", "model: hinge.xml\n"
+                                 "data: {train: [hinge.csv]}\n"
+                                 "blueprint: steep.yaml\n"
+                                 "train: {window: 40}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    nsi_objective* e = objective_of(fit, 1);
+    nsi_gradient_trust trust;
+    ns_error error = {0};
+    must(nsi_objective_certify(e, &trust, &error), &error);
+    assert_int_equal(trust.windows, 3);
+    assert_int_equal(trust.unreliable, 0);
+
+    nsi_objective_point(e).w[0] = 3.0 * 0.26 / 0.01; // 1 - dt b / I = -2
+    must(nsi_objective_certify(e, &trust, &error), &error);
+    assert_int_equal(trust.unreliable, 3);
+    assert_says(trust.reason, "with alternating sign");
+    nsi_objective_free(e);
+    ns_fit_free(fit);
+}
+
 // Where the model's step does not divide the period, the next shorter one that does is taken.
 static void time_steps_divide_the_period(void** state) {
     (void)state;
@@ -852,6 +884,7 @@ int main(void) {
         cmocka_unit_test(priors_pull),
         cmocka_unit_test(whole_bodies),
         cmocka_unit_test(substeps_and_motors),
+        cmocka_unit_test(unreliable_windows_are_counted),
         cmocka_unit_test(time_steps_divide_the_period),
         cmocka_unit_test(networks),
         cmocka_unit_test(rows_that_say_the_same_become_one),
