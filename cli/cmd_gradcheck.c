@@ -16,10 +16,8 @@ static const char help[] =
     "Checks the gradient of a random weighted sum of the final state of a short rollout. For each\n"
     "component of the initial state, each control (held over all steps), each free parameter and\n"
     "up to 20 weights, the table compares reverse mode, forward mode and central differences.\n"
-    "\n"
-    "Verdicts: ok; zero: the input has no effect; biased: at a kink, the derivative of one side;\n"
-    "unreliable: differences are inconclusive, for the reason below the table; FAIL: the\n"
-    "derivatives differ. Exit code: 0, 1 when an input fails, 3 when none could be judged.\n"
+    "Verdicts: ok; zero: no effect; biased: at a kink; unreliable: differences are inconclusive,\n"
+    "with the reason; FAIL: they differ. Exit code 1: an input fails, 3: none could be judged.\n"
     "\n"
     "  --free GLOB..     parameters to check; '**' for all\n"
     "  --steps N         default 20\n"
@@ -33,8 +31,8 @@ static const char help[] =
     "  --blueprint FILE  networks; up to 20 of their weights are checked, too\n"
     "  --weights FILE    weights of the networks; default: from the seeds of the blueprint\n"
     "  --seed S          seed of the random state and weights; default 1\n"
-    "  --smooth SIGMA    also the gradient smoothed by random changes of all inputs but weights;\n"
-    "                    SIGMA in units of each input's size (states: 1)\n"
+    "  --smooth SIGMA    also smooth the gradient by random changes of SIGMA times an input's "
+    "size\n"
     "  --samples N       rollouts of the smoothed gradient; default 64\n"
     "  --backend B       {backend}\n"
     "  --json            the table as one JSON object\n"
@@ -87,7 +85,7 @@ static const char* first_reason(const ns_gradcheck_result* r) {
 }
 
 // A line for each input, with the smoothed derivative where there is one.
-static void print_inputs(const ns_gradcheck_result* r) {
+static void print_checked_inputs(const ns_gradcheck_result* r) {
     int width = name_width(r);
     printf("%-9s %-*s %17s %17s %17s %9s", "input", width, "", "reverse", "forward", "differences",
            "error");
@@ -126,7 +124,7 @@ static void print_reasons(const ns_gradcheck_result* r) {
 }
 
 static void print_check(const gradcheck_command* g, const ns_gradcheck_result* r) {
-    print_inputs(r);
+    print_checked_inputs(r);
     print_reasons(r);
 
     // Counts of verdicts, and what they mean for the gradient

@@ -78,8 +78,8 @@ static uint32_t find_observation(const ns_system* s, const char* name) {
 
 // The columns of point `index` of a pair; false when the pair has no such point. Parameters of contact
 // belong to a pair.
-static bool find_point(const ns_contact_monitor* m, const char* pair, uint32_t index,
-                       monitored_point* out) {
+static bool find_monitored_point(const ns_contact_monitor* m, const char* pair, uint32_t index,
+                                 monitored_point* out) {
     char name[NSI_PAIR_MAX_NAME + 64];
     for (int k = 0; k < POINT_COLUMNS; k++) {
         snprintf(name, sizeof name, "contact/%s/%u/%s", pair, index, point_quantity[k]);
@@ -146,7 +146,8 @@ static ns_status allocate_monitor(ns_contact_monitor* m, ns_error* error) {
     for (uint32_t pair = 0; pair < m->system->model->sizes.ncontact; pair++) {
         if (!is_rigid_pair(m->system, pair)) continue;
         const char* name = m->system->model->contacts[pair].def.name;
-        for (uint32_t i = 0; find_point(m, name, i, &m->points[m->npoint]); i++) m->npoint++;
+        for (uint32_t i = 0; find_monitored_point(m, name, i, &m->points[m->npoint]); i++)
+            m->npoint++;
     }
     return NS_OK;
 }

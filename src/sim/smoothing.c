@@ -220,7 +220,7 @@ static double sample_derivative(const smoothing_run* r, size_t n, size_t input) 
 // ---- statistics --------------------------------------------------------------------------------
 
 // Take in pair number `pair`: samples n and n + 1 of the batch.
-static void add_pair(smoothing_run* r, uint32_t pair, size_t n, const double* noise) {
+static void add_sample_pair(smoothing_run* r, uint32_t pair, size_t n, const double* noise) {
     ns_smoother* s = r->s;
     double share = 1.0 / (pair + 1.0), half = 0.5 * (s->cost[n] - s->cost[n + 1]);
     for (size_t i = 0; i < r->ninput; i++) {
@@ -383,7 +383,7 @@ ns_status ns_rollout_smoothed_gradient(ns_smoother* s, const ns_rollout_args* ar
         status = run_samples(&r, 2 * n, error);
         if (status != NS_OK) return status;
         for (uint32_t k = 0; k < n; k++) {
-            add_pair(&r, first + k, 2 * (size_t)k, s->noise + k * r.ninput);
+            add_sample_pair(&r, first + k, 2 * (size_t)k, s->noise + k * r.ninput);
         }
         for (uint32_t k = 0; k < 2 * n; k++) {
             gradient->unreliable += s->certificates[k].verdict == NS_GRADIENT_UNRELIABLE;
