@@ -67,6 +67,9 @@ void nsi_contact_forces(const nsi_robot* robot, const nsi_contact_options* optio
 // Has a pair of the model a law of stage IMPULSES?
 bool nsi_contact_has_impulses(const ns_model* model, const nsi_contact_options* options);
 
+// Is the quantity of this name a whole number that a solver counts, and so without a derivative?
+bool nsi_contact_is_count(const char* quantity);
+
 struct nsi_impact {
     ns_expr* qd;                  // (nv) velocities after the step; holds those without contact
     ns_expr* position_correction; // (nv) dt * qd overshoots because impulses act from the impact on

@@ -124,6 +124,10 @@ bool nsi_contact_has_impulses(const ns_model* model, const nsi_contact_options* 
     return impulse_law(model, options) >= 0;
 }
 
+bool nsi_contact_is_count(const char* quantity) {
+    return strcmp(quantity, "contact/solves") == 0 || strcmp(quantity, "contact/sweeps") == 0;
+}
+
 void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,
                           const ns_expr* qdd, const ns_expr* added, nsi_impact* impact) {
     impact->residual = impact->relaxation = ns_const(0.0);

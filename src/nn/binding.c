@@ -248,6 +248,7 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint,
                     .affects_state = quantities->affects_state,
                     .velocities = quantities->conjugate,
                     .spatial = quantities->spatial,
+                    .is_count = quantities->is_count,
                     .nname = quantities->count,
                     .allocator = own,
                     .error = error};

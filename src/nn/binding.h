@@ -54,9 +54,10 @@ typedef struct nsi_binding_quantities {
     const uint8_t* affects_state; // nonzero: the next state depends on it; NULL: on all
     const char* const* conjugate; // velocity along which a force acts, or NULL; NULL: unknown
     const uint8_t* spatial;       // nonzero: a number of a vector in space; NULL: none is
+    const uint8_t* is_count;      // nonzero: a whole number without a derivative; NULL: none
 } nsi_binding_quantities;
 
-// Networks at quantities that do not affect the state are refused.
+// Networks at quantities that do not affect the state are refused, and counts as inputs.
 // Messages name the network, the name that is wrong and the nearest existing ones, or both names of a
 // wrong order; the blueprint's file and line when it was read from one.
 ns_status nsi_binding_create(const ns_blueprint* blueprint,

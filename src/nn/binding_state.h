@@ -52,6 +52,7 @@ typedef struct nsi_binder {
     const uint8_t* affects_state;
     const char* const* velocities; // along which forces act
     const uint8_t* spatial;        // numbers of vectors in space
+    const uint8_t* is_count;
     uint32_t nname;
     ns_allocator allocator;
     ns_error* error;

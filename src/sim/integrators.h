@@ -13,6 +13,7 @@ typedef struct nsi_stepper {
     ns_graph* graph;
     bool names;               // also quantities that take long to trace get their names
     nsi_augmenter* augmenter; // of a binding, or NULL
+    nsi_robot* first;         // the robot where the step begins, once it is known
     ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
     ns_expr residual, relaxation;              // of the impulses
 } nsi_stepper;

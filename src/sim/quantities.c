@@ -35,10 +35,11 @@ static bool list_quantities(const ns_model* model, const ns_graph* graph, const 
     out->units = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->units);
     out->stages = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->stages);
     out->affects_state = nsi_arena_alloc(&out->arena, (size_t)count + 1);
+    out->is_count = nsi_arena_alloc(&out->arena, (size_t)count + 1);
     out->conjugate = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->conjugate);
     out->spatial = nsi_arena_alloc(&out->arena, (size_t)count + 1);
-    if (!out->names || !out->units || !out->stages || !out->affects_state || !out->conjugate ||
-        !out->spatial) {
+    if (!out->names || !out->units || !out->stages || !out->affects_state || !out->is_count ||
+        !out->conjugate || !out->spatial) {
         return false;
     }
 
@@ -55,6 +56,7 @@ static bool list_quantities(const ns_model* model, const ns_graph* graph, const 
         nsi_quantity_parts parts;
         nsi_quantity_parts_of(model, quantity->name, &parts);
         out->spatial[k] = parts.spatial;
+        out->is_count[k] = nsi_contact_is_count(quantity->name);
         const char* velocity = quantity->conjugate;
         out->conjugate[k] = NULL;
         if (velocity) {

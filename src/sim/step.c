@@ -192,6 +192,7 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
     if (!nsi_robot_init(&at->robot, m, at->param, at->q, at->qd)) return false;
     nsi_trace_stage(NS_STAGE_STATE);
     name_state(s, &at->robot);
+    if (!s->first->graph) *s->first = at->robot;
     return s->graph->error.status == NS_OK;
 }
 
@@ -404,10 +405,34 @@ static bool may_match(const char* pattern, const char* name) {
     return nsi_quantity_matches(any, name);
 }
 
-// Is anything of name_rest() asked for? Also by a pattern that fits nothing else: then the nearest
-// name of all is told.
-static bool needs_rest(const nsi_stepper* s) {
+// Is this the name of a quantity of name_rest()?
+static bool is_rest(const char* name) {
+    return ns_glob_match("mass_matrix/**", name) || ns_glob_match("link/*/jacobian/**", name) ||
+           strcmp(name, "contact/penetration") == 0;
+}
+
+// Could a pattern ask for one?
+static bool pattern_asks_rest(const nsi_stepper* s, const char* pattern) {
     const ns_model* m = s->model;
+    bool asked = may_match(pattern, "mass_matrix/0/0") || may_match(pattern, "contact/penetration");
+    for (uint32_t i = 0; i < m->sizes.nlink && !asked; i++) {
+        char name[NSI_MODEL_MAX_NAME + 40];
+        for (int k = 0; k < 2 && !asked; k++) {
+            snprintf(name, sizeof name, "link/%s/jacobian/%s/0/0", m->links[i].def.name,
+                     k == 0 ? "linear" : "angular");
+            asked = may_match(pattern, name);
+        }
+    }
+    return asked;
+}
+
+// Is anything of name_rest() asked for: by networks, which keep earlier values of it, or by
+// observations? Also by a pattern that fits nothing else: then the nearest name of all is told.
+static bool needs_rest(const nsi_stepper* s) {
+    const nsi_binding* binding = s->options->binding;
+    for (uint32_t k = 0; binding && k < binding->nmemory; k++) {
+        if (is_rest(binding->memory[k].name)) return true;
+    }
     const nsi_ports* named = &s->graph->quantities;
     for (uint32_t p = 0; p < s->options->nobserve; p++) {
         const char* pattern = s->options->observe[p];
@@ -415,28 +440,17 @@ static bool needs_rest(const nsi_stepper* s) {
         for (uint32_t i = 0; i < named->count && !found; i++) {
             found = nsi_quantity_matches(pattern, named->data[i].name);
         }
-        bool asked = !found || may_match(pattern, "mass_matrix/0/0") ||
-                     may_match(pattern, "contact/penetration");
-        for (uint32_t i = 0; i < m->sizes.nlink && !asked; i++) {
-            char name[NSI_MODEL_MAX_NAME + 40];
-            for (int k = 0; k < 2 && !asked; k++) {
-                snprintf(name, sizeof name, "link/%s/jacobian/%s/0/0", m->links[i].def.name,
-                         k == 0 ? "linear" : "angular");
-                asked = may_match(pattern, name);
-            }
-        }
-        if (asked) return true;
+        if (!found || pattern_asks_rest(s, pattern)) return true;
     }
     return false;
 }
 
-// What no network reads and takes long to trace: numbers for each pair of joints.
-static void name_rest(const nsi_stepper* s) {
+// What takes long to trace: numbers for each pair of joints. At the state where the step begins, with
+// what networks do to it.
+static void name_rest(const nsi_stepper* s, const nsi_robot* robot) {
     const ns_model* m = s->model;
     uint32_t nv = m->sizes.nv;
-    nsi_robot robot;
-    if (!nsi_robot_init(&robot, m, s->param, s->q, s->qd)) return;
-    nsi_link_pose* pose = nsi_robot_alloc(&robot, m->sizes.nlink, sizeof *pose);
+    nsi_link_pose* pose = nsi_robot_alloc(robot, m->sizes.nlink, sizeof *pose);
     ns_expr* M = nsi_step_expressions(s, (size_t)nv * nv);
     ns_expr *linear = nsi_step_expressions(s, 3 * (size_t)nv),
             *angular = nsi_step_expressions(s, 3 * (size_t)nv);
@@ -444,7 +458,7 @@ static void name_rest(const nsi_stepper* s) {
 
     // The mass matrix.
     nsi_trace_stage(NS_STAGE_AFTER);
-    nsi_crba(&robot, M);
+    nsi_crba(robot, M);
     for (uint32_t k = 0; k < nv * nv; k++) {
         int sliding = nsi_velocity_slides(m, k / nv) + nsi_velocity_slides(m, k % nv);
         const char* unit = sliding == 2 ? "kg" : sliding == 1 ? "kg m" : "kg m^2";
@@ -452,10 +466,10 @@ static void name_rest(const nsi_stepper* s) {
     }
 
     // Jacobians of link origins, in world axes.
-    nsi_link_poses(&robot, pose);
+    nsi_link_poses(robot, pose);
     for (uint32_t i = 0; i < m->sizes.nlink; i++) {
         const char* name = m->links[i].def.name;
-        nsi_link_jacobian(&robot, pose, i, linear, angular);
+        nsi_link_jacobian(robot, pose, i, linear, angular);
         for (uint32_t k = 0; k < 3 * nv; k++) {
             bool slides = nsi_velocity_slides(m, k % nv);
             nsi_observed(linear[k], slides ? "" : "m", "link/%s/jacobian/linear/%u/%u", name,
@@ -465,12 +479,13 @@ static void name_rest(const nsi_stepper* s) {
         }
     }
 
-    if (m->sizes.ncontact > 0) name_penetration(s, &robot, pose);
+    if (m->sizes.ncontact > 0) name_penetration(s, robot, pose);
 }
 
 ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
                          ns_error* error) {
-    nsi_stepper s = {.model = model, .options = options};
+    nsi_robot first = {0};
+    nsi_stepper s = {.model = model, .options = options, .first = &first};
     ns_status status = ns_graph_create(&model->allocator, &s.graph, error);
     if (status == NS_OK) status = ns_trace_begin(s.graph, error);
     if (status != NS_OK) {
@@ -490,7 +505,7 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
             nsi_integrate(&s, q, qd);
         }
         bool rest = options->hook || (s.graph->error.status == NS_OK && needs_rest(&s));
-        if (s.graph->error.status == NS_OK && rest) name_rest(&s);
+        if (s.graph->error.status == NS_OK && rest) name_rest(&s, &first);
     }
 
     // Outputs: observations first, then the next state.

@@ -114,7 +114,8 @@ static ns_status make_binding(const ns_model* model, const ns_blueprint* bluepri
                                          .names = list.names,
                                          .affects_state = list.affects_state,
                                          .conjugate = list.conjugate,
-                                         .spatial = list.spatial};
+                                         .spatial = list.spatial,
+                                         .is_count = list.is_count};
     status = nsi_binding_create(blueprint, &quantities, &model->allocator, &system->binding, error);
     nsi_quantity_list_free(&list);
     if (status == NS_OK) status = list_weights(system->binding, system, error);

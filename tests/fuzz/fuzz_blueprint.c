@@ -107,8 +107,9 @@ static void check_plan(const ns_blueprint* blueprint) {
     nsi_binding* binding = NULL;
     ns_error error = {0};
     ns_status status = nsi_binding_create(
-        blueprint, &(nsi_binding_quantities){NNAME, names, NULL, conjugate, NULL}, NULL, &binding,
-        &error);
+        blueprint,
+        &(nsi_binding_quantities){.count = NNAME, .names = names, .conjugate = conjugate}, NULL,
+        &binding, &error);
     REQUIRE((status == NS_OK) == (binding != NULL) && status == error.status);
     REQUIRE(status == NS_OK || strncmp(error.message, "fuzz:", 5) == 0);
     if (!binding) return;

@@ -78,7 +78,8 @@ static const uint8_t spatial[NNAME] = {
     [7] = 1,  [8] = 1,  [9] = 1,  [10] = 1, [11] = 1, [12] = 1, [13] = 1,
     [14] = 1, [15] = 1, [16] = 1, [17] = 1, [18] = 1, [19] = 1};
 
-static const nsi_binding_quantities quantities = {NNAME, names, NULL, conjugate, spatial};
+static const nsi_binding_quantities quantities = {
+    .count = NNAME, .names = names, .conjugate = conjugate, .spatial = spatial};
 
 static inline ns_blueprint* parse(const char* networks) {
     char text[4000];
@@ -158,9 +159,14 @@ static inline void check_wrong(const wrong* rows, size_t count, const uint8_t* a
         nsi_binding* binding = NULL;
         ns_error error = {0};
         ns_status expected = rows[i].status == NS_OK ? NS_ERR_ARGUMENT : rows[i].status;
-        ns_status status = nsi_binding_create(
-            blueprint, &(nsi_binding_quantities){NNAME, names, affects_state, conjugate, spatial},
-            NULL, &binding, &error);
+        ns_status status =
+            nsi_binding_create(blueprint,
+                               &(nsi_binding_quantities){.count = NNAME,
+                                                         .names = names,
+                                                         .affects_state = affects_state,
+                                                         .conjugate = conjugate,
+                                                         .spatial = spatial},
+                               NULL, &binding, &error);
         if (status != expected || strcmp(error.message, rows[i].message) != 0) {
             fail_msg("%s\ngives %d: \"%s\"\nand not \"%s\"", rows[i].networks, status,
                      error.message, rows[i].message);

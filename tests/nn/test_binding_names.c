@@ -48,7 +48,7 @@ static void names_with_glob_characters_stand_for_themselves(void** state) {
         parse("- {name: n, each: 'link/*', inputs: '{}/v', outputs: '{}/f'}\n");
     nsi_binding* binding = NULL;
     assert_int_equal(nsi_binding_create(blueprint,
-                                        &(nsi_binding_quantities){4, odd_names, NULL, NULL, NULL},
+                                        &(nsi_binding_quantities){.count = 4, .names = odd_names},
                                         NULL, &binding, NULL),
                      NS_OK);
     assert_string_equal(describe(binding),
@@ -64,7 +64,7 @@ static void names_may_change_afterwards(void** state) {
     ns_blueprint* blueprint = parse("- {name: a, inputs: ['q/*', 'prev:q/0'], outputs: 'qdd/*'}\n");
     nsi_binding* binding = NULL;
     assert_int_equal(nsi_binding_create(blueprint,
-                                        &(nsi_binding_quantities){2, own, NULL, NULL, NULL}, NULL,
+                                        &(nsi_binding_quantities){.count = 2, .names = own}, NULL,
                                         &binding, NULL),
                      NS_OK);
     input[0] = output[0] = 'X';
@@ -94,7 +94,7 @@ static void many_names_are_handled(void** state) {
     ns_error error;
     assert_int_equal(
         nsi_binding_create(blueprint,
-                           &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL, NULL}, NULL,
+                           &(nsi_binding_quantities){.count = 4 * LINKS + 1, .names = many}, NULL,
                            &binding, &error),
         NS_OK);
     assert_int_equal(binding->ninstance, LINKS);
@@ -107,7 +107,7 @@ static void many_names_are_handled(void** state) {
     blueprint = parse("- {name: n, inputs: 'link/*/v/*', outputs: end}\n");
     assert_int_equal(
         nsi_binding_create(blueprint,
-                           &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL, NULL}, NULL,
+                           &(nsi_binding_quantities){.count = 4 * LINKS + 1, .names = many}, NULL,
                            &binding, &error),
         NS_ERR_LIMIT);
     ns_blueprint_free(blueprint);
@@ -115,7 +115,7 @@ static void many_names_are_handled(void** state) {
                       " conjugate: 'link/l1*/v/*', structure: dissipative}\n");
     assert_int_equal(
         nsi_binding_create(blueprint,
-                           &(nsi_binding_quantities){4 * LINKS + 1, many, NULL, NULL, NULL}, NULL,
+                           &(nsi_binding_quantities){.count = 4 * LINKS + 1, .names = many}, NULL,
                            &binding, &error),
         NS_ERR_LIMIT);
     assert_string_equal(error.message,
@@ -129,8 +129,7 @@ static void no_names_at_all(void** state) {
     ns_blueprint* blueprint = parse("- {name: n, inputs: q/0, outputs: qdd/0}\n");
     nsi_binding* binding = NULL;
     ns_error error;
-    assert_int_equal(nsi_binding_create(blueprint,
-                                        &(nsi_binding_quantities){0, NULL, NULL, NULL, NULL}, NULL,
+    assert_int_equal(nsi_binding_create(blueprint, &(nsi_binding_quantities){.count = 0}, NULL,
                                         &binding, &error),
                      NS_ERR_ARGUMENT);
     assert_string_equal(error.message,

@@ -69,11 +69,14 @@ static void outputs_must_have_an_effect(void** state) {
     ns_blueprint* blueprint =
         parse("- {name: n, each: 'link/*', inputs: q/0, outputs: '{}/force/x'}\n");
     nsi_binding* binding = NULL;
-    assert_int_equal(
-        nsi_binding_create(blueprint,
-                           &(nsi_binding_quantities){NNAME, names, moving(), conjugate, spatial},
-                           NULL, &binding, NULL),
-        NS_OK);
+    assert_int_equal(nsi_binding_create(blueprint,
+                                        &(nsi_binding_quantities){.count = NNAME,
+                                                                  .names = names,
+                                                                  .affects_state = moving(),
+                                                                  .conjugate = conjugate,
+                                                                  .spatial = spatial},
+                                        NULL, &binding, NULL),
+                     NS_OK);
     assert_string_equal(describe(binding), "n: q/0 -> link/thigh/force/x\n");
     nsi_binding_free(binding);
     ns_blueprint_free(blueprint);
@@ -104,9 +107,10 @@ static void a_velocity_may_be_missing(void** state) {
         nsi_binding* binding = NULL;
         ns_error error;
         assert_int_equal(
-            nsi_binding_create(blueprint,
-                               &(nsi_binding_quantities){4, few, NULL, few_conjugate, NULL}, NULL,
-                               &binding, &error),
+            nsi_binding_create(
+                blueprint,
+                &(nsi_binding_quantities){.count = 4, .names = few, .conjugate = few_conjugate},
+                NULL, &binding, &error),
             NS_ERR_ARGUMENT);
         // Made by calls: no file and line.
         assert_int_equal(strncmp(error.message, "network \"n\": ", 13), 0);

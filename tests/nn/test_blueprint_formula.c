@@ -283,7 +283,7 @@ enum { NNAME = sizeof names / sizeof *names };
 static nsi_binding* lay_out(const ns_blueprint* blueprint) {
     nsi_binding* binding = NULL;
     ns_error error = {0};
-    must(nsi_binding_create(blueprint, &(nsi_binding_quantities){NNAME, names, NULL, NULL, NULL},
+    must(nsi_binding_create(blueprint, &(nsi_binding_quantities){.count = NNAME, .names = names},
                             NULL, &binding, &error),
          &error);
     return binding;
@@ -402,7 +402,7 @@ static void wrong_names_are_refused(void** state) {
         nsi_binding* binding = NULL;
         ns_error error = {0};
         assert_int_equal(
-            nsi_binding_create(blueprint, &(nsi_binding_quantities){NNAME, names, NULL, NULL, NULL},
+            nsi_binding_create(blueprint, &(nsi_binding_quantities){.count = NNAME, .names = names},
                                NULL, &binding, &error),
             NS_ERR_ARGUMENT);
         if (strncmp(error.message, rows[i].message, strlen(rows[i].message)) != 0) {
@@ -428,7 +428,7 @@ static ns_status do_all(const ns_allocator* allocator, ns_error* error) {
     if (status == NS_OK) {
         static const char* const few[] = {
             "q/0", "joint/a/velocity", "link/a/force/x", "link/a/force/z", "joint/a/tau", "qdd/0"};
-        status = nsi_binding_create(blueprint, &(nsi_binding_quantities){6, few, NULL, NULL, NULL},
+        status = nsi_binding_create(blueprint, &(nsi_binding_quantities){.count = 6, .names = few},
                                     allocator, &binding, error);
     }
     nsi_binding_free(binding);

@@ -556,6 +556,61 @@ static void memory_is_what_is_observed(void** state) {
     }
 }
 
+// Quantities that only read-outs need are kept as well, whether they are observed or not.
+static void memory_of_what_comes_after_the_step(void** state) {
+    (void)state;
+    static const char yaml[] =
+        "networks:\n  - {name: n, inputs: [\"prev:mass_matrix/0/1\", \"lag2:mass_matrix/1/1\","
+        " \"prev:link/ball/jacobian/linear/0/0\", \"prev:contact/penetration\"],"
+        " outputs: [tau/0]}\n";
+    static const char* const observe[] = {"mass_matrix/1/1", "contact/penetration"};
+    ns_system_options o = ns_default_system_options();
+    o.contact = NS_CONTACT_SPRING;
+    rig a = rig_make(ball, yaml, &o, 30);
+    o.observe = observe;
+    o.nobserve = 2;
+    rig b = rig_make(ball, yaml, &o, 30);
+    WEIGHTS(&a, 0.3, 0.1, 0.4, 0.2, 20.0, 0.0);
+    memcpy(b.weights, a.weights, a.n.nw * sizeof *a.weights);
+    a.x0[1] = b.x0[1] = 0.001;
+    a.x0[3] = b.x0[3] = -1.0;
+    rig_run(&a);
+    rig_run(&b);
+    same_motion("kept and observed", &a, &b, 0.0);
+    uint32_t at = 0;
+    while (strcmp(ns_system_state_name(a.system, at), "memory/contact/penetration/1") != 0) at++;
+    double deepest = 0.0;
+    for (uint32_t s = 0; s < 30; s++) {
+        close_to("penetration", state_at(&a, s + 1)[at], fmax(0.0, -state_at(&a, s)[1]), 1e-16);
+        deepest = fmax(deepest, state_at(&a, s + 1)[at]);
+    }
+    assert_true(deepest > 1e-3);
+    rig_free(&a);
+    rig_free(&b);
+}
+
+// A whole number has no derivative, so that gradients of weights would not be those of the motion.
+static void counts_of_the_solver_are_no_inputs(void** state) {
+    (void)state;
+    static const char* const inputs[] = {"prev:contact/solves", "lag3:contact/sweeps"};
+    for (int k = 0; k < 2; k++) {
+        char yaml[200];
+        snprintf(yaml, sizeof yaml,
+                 "networks:\n  - {name: n, inputs: [\"%s\"], outputs: [tau/0]}\n", inputs[k]);
+        ns_model* model = load_model(ball);
+        ns_blueprint* blueprint = parse_blueprint(yaml);
+        ns_system_options o = ns_default_system_options();
+        o.contact = NS_CONTACT_NCP;
+        o.blueprint = blueprint;
+        ns_system* system = NULL;
+        ns_error error = {0};
+        assert_int_equal(ns_system_create(model, &o, &system, &error), NS_ERR_ARGUMENT);
+        assert_non_null(strstr(error.message, "is a count of the solver"));
+        ns_blueprint_free(blueprint);
+        ns_model_free(model);
+    }
+}
+
 // ---- what goes wrong -----------------------------------------------------------------------
 
 static void fails(const char* yaml, const char* weights, const char* const* fragments) {
@@ -637,6 +692,8 @@ int main(void) {
         cmocka_unit_test(networks_at_impulses),
         cmocka_unit_test(controls_can_be_delayed),
         cmocka_unit_test(memory_is_what_is_observed),
+        cmocka_unit_test(memory_of_what_comes_after_the_step),
+        cmocka_unit_test(counts_of_the_solver_are_no_inputs),
         cmocka_unit_test(mistakes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
