@@ -2,7 +2,7 @@
 /// Blueprints: networks and formulas at named quantities, declared apart from the physics.
 ///
 /// Wherever the step computes a named quantity (`neuralsim quantities`), a network or a formula can add to
-/// it, scale it or replace it, fed from any quantities that are computed earlier. A blueprint is read
+/// it, scale it or replace it, fed from any quantities that are not computed from it. A blueprint is read
 /// from YAML
 ///
 ///     networks:

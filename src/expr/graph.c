@@ -427,6 +427,19 @@ nsi_id nsi_graph_copy_block(const nsi_block* block, ns_graph* to, const nsi_id* 
     return id;
 }
 
+nsi_id nsi_graph_copy_node(const ns_graph* from, nsi_id id, ns_graph* to, const nsi_id* map) {
+    const nsi_node* node = &from->nodes.data[id];
+    if (node->op == NSI_INPUT) return to->inputs.data[node->a].node; // there already
+    if (node->op == NSI_CONST) return nsi_graph_const(to, node->value);
+    if (node->op == NSI_BLOCK) return nsi_graph_copy_block(&from->blocks.data[node->a], to, map);
+    if (node->op == NSI_OUT) return nsi_graph_out(to, map[node->a], node->b);
+    nsi_id mapped[3] = {NSI_NONE, NSI_NONE, NSI_NONE};
+    for (uint32_t k = 0; k < nsi_node_arity(node); k++) {
+        mapped[k] = map[nsi_node_operand(node, k)];
+    }
+    return nsi_make(to, node->op, mapped[0], mapped[1], mapped[2]);
+}
+
 void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
     // Dead nodes are not copied.
     uint8_t* live = nsi_alloc(&to->allocator, from->nodes.count + 1);
@@ -438,27 +451,8 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
 
     // Inputs exist already; other nodes are made again, which may simplify them.
     for (uint32_t i = 0; i < from->nodes.count && to->error.status == NS_OK; i++) {
-        const nsi_node* node = &from->nodes.data[i];
-        // Operands come first, so that their new numbers are known.
-        map[i] = NSI_NONE;
-        if (node->op == NSI_INPUT) {
-            map[i] = to->inputs.data[node->a].node;
-        } else if (!live[i]) {
-            continue;
-        } else if (node->op == NSI_CONST) {
-            map[i] = nsi_graph_const(to, node->value);
-        } else if (node->op == NSI_BLOCK) {
-            // Blocks keep their kind, and outputs refer to the new block.
-            map[i] = nsi_graph_copy_block(&from->blocks.data[node->a], to, map);
-        } else if (node->op == NSI_OUT) {
-            map[i] = nsi_graph_out(to, map[node->a], node->b);
-        } else {
-            nsi_id mapped[3] = {NSI_NONE, NSI_NONE, NSI_NONE};
-            for (uint32_t k = 0; k < nsi_node_arity(node); k++) {
-                mapped[k] = map[nsi_node_operand(node, k)];
-            }
-            map[i] = nsi_make(to, node->op, mapped[0], mapped[1], mapped[2]);
-        }
+        bool copied = live[i] || from->nodes.data[i].op == NSI_INPUT;
+        map[i] = copied ? nsi_graph_copy_node(from, i, to, map) : NSI_NONE;
     }
 
     // Nodes that must be rounded on their own stay so.

@@ -158,6 +158,10 @@ ns_status nsi_graph_finish(ns_graph** graph, ns_error* error);
 // Append a block of another graph, with its inputs looked up in `map`; returns its BLOCK node.
 nsi_id nsi_graph_copy_block(const nsi_block* block, ns_graph* to, const nsi_id* map);
 
+// Make node `id` of another graph again, through the simplifying constructors, with its operands looked
+// up in `map`. Inputs are looked up by their number.
+nsi_id nsi_graph_copy_node(const ns_graph* from, nsi_id id, ns_graph* to, const nsi_id* map);
+
 // Copy the live part of `from` into `to`, which has at least its inputs, arrays and sinks, through
 // the simplifying constructors; `map` (from->nodes.count ids) receives where each node went.
 void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map);

@@ -1,5 +1,10 @@
+// A network is evaluated where its first output is named when all its inputs are known there. Otherwise
+// the outputs get placeholders, and after the trace the graph is copied with networks in their place
+// (expr/substitute.h): the order in which physics is written down does not limit what reads what.
+
 #include "nn/augment.h"
 
+#include "expr/substitute.h"
 #include "nn/blueprint_data.h"
 
 #include <stdio.h>
@@ -11,6 +16,22 @@ typedef struct watched {
     ns_expr first; // in the first evaluation, at the start of the step: what is kept
 } watched;
 
+// A use whose inputs are known only after its outputs are due, in one evaluation of the dynamics.
+typedef struct late_use {
+    uint32_t use, evaluation;
+    ns_expr *inputs, *conjugate;        // of the traced graph, once its evaluation is complete
+    ns_expr* outputs[NSI_MAX_VARIANTS]; // (noutput) of the final graph, once computed
+} late_use;
+
+// A placeholder: what stands for a quantity after a late use has changed it.
+typedef struct late_output {
+    uint32_t late, output;
+    ns_expr before; // what physics computes, in the traced graph
+} late_output;
+
+// In which of two variants of the step are networks at the state left out?
+enum { AS_CHANGED, STATE_AS_GIVEN };
+
 struct nsi_augmenter {
     const nsi_binding* binding;
     ns_graph* graph;
@@ -20,7 +41,14 @@ struct nsi_augmenter {
     uint32_t nwatched;
     nsi_index index;   // of watched, by name
     ns_expr** outputs; // (ninstance) results, or NULL before a use is evaluated
-    bool ok;
+    uint32_t* late_of; // (ninstance) number of the late use in this evaluation, or NSI_NONE
+    bool begun;
+    uint32_t evaluation;  // of the dynamics, from 0
+    uint32_t first_input; // number of inputs without placeholders
+    uint32_t nclosed;     // late uses whose inputs are known
+    NSI_ARRAY(late_use) late;
+    NSI_ARRAY(late_output) placeholders;
+    nsi_substitution resolved; // after the trace; .to is NULL where nothing was late
 };
 
 uint32_t nsi_binding_memory_count(const nsi_binding* binding) {
@@ -83,8 +111,9 @@ nsi_augmenter* nsi_augmenter_create(const nsi_binding* binding) {
     a->weights = alloc(a, binding->nset, sizeof *a->weights);
     a->memory = alloc(a, nsi_binding_memory_count(binding), sizeof *a->memory);
     a->outputs = alloc(a, binding->ninstance, sizeof *a->outputs);
+    a->late_of = alloc(a, binding->ninstance, sizeof *a->late_of);
     // A failure has been recorded in the graph.
-    if (!a->weights || !a->memory || !a->outputs) return NULL;
+    if (!a->weights || !a->memory || !a->outputs || !a->late_of) return NULL;
 
     // Register the quantities that networks read; they are looked up by name during tracing.
     if (!watch_all(a)) {
@@ -123,19 +152,14 @@ static ns_expr quantity_value(const nsi_augmenter* a, const char* name, uint32_t
     return (ns_expr){NSI_NONE};
 }
 
-static void trace_network(nsi_augmenter* a, const nsi_network_instance* use, const ns_expr* inputs,
-                          ns_expr* outputs) {
+static void trace_network(const nsi_augmenter* a, const nsi_network_instance* use,
+                          const ns_expr* inputs, const ns_expr* conjugate, ns_expr* outputs) {
     const ns_network_def* def = ns_blueprint_network(a->binding->blueprint, use->network);
-    ns_expr* conjugate = alloc(a, use->noutput, sizeof *conjugate);
-    if (!conjugate) return;
-    for (uint32_t k = 0; use->conjugate && k < use->noutput; k++) {
-        conjugate[k] = quantity_value(a, use->conjugate[k], 0);
-    }
     nsi_network_trace(def, a->weights[use->set], use->ninput, inputs, use->noutput,
                       use->conjugate ? conjugate : NULL, outputs);
 }
 
-static ns_expr trace_formula(nsi_augmenter* a, const nsi_network_instance* use,
+static ns_expr trace_formula(const nsi_augmenter* a, const nsi_network_instance* use,
                              const ns_expr* inputs) {
     const nsi_blueprint_formula* f = &a->binding->blueprint->formulas.data[use->formula];
     uint32_t count = ns_formula_variable_count(f->formula);
@@ -176,36 +200,93 @@ uint32_t nsi_augmented_find(const nsi_binding* binding, const char* name, uint32
     return NSI_NONE;
 }
 
-static void evaluate_instance(nsi_augmenter* a, uint32_t number) {
+// The outputs (noutput) of a use in the graph that is being traced; NULL when out of memory.
+static ns_expr* trace_use(const nsi_augmenter* a, uint32_t number, const ns_expr* inputs,
+                          const ns_expr* conjugate) {
     const nsi_network_instance* use = &a->binding->instances[number];
-    bool is_formula = use->formula != NSI_NONE;
-    ns_expr* inputs = alloc(a, use->ninput, sizeof *inputs);
     ns_expr* outputs = alloc(a, use->noutput, sizeof *outputs);
-    if (!inputs || !outputs) return;
-    for (uint32_t k = 0; k < use->ninput; k++) {
-        inputs[k] = quantity_value(a, use->inputs[k].name, use->inputs[k].lag);
+    if (!outputs) return NULL;
+    if (use->formula != NSI_NONE) {
+        outputs[0] = trace_formula(a, use, inputs);
+    } else {
+        trace_network(a, use, inputs, conjugate, outputs);
     }
-    if (is_formula) outputs[0] = trace_formula(a, use, inputs);
-    if (!is_formula) trace_network(a, use, inputs, outputs);
+    return outputs;
+}
+
+// The inputs and velocities of a use, from this evaluation; some are invalid when they are not known
+// yet. False when out of memory.
+static bool collect_values(const nsi_augmenter* a, uint32_t number, ns_expr** inputs,
+                           ns_expr** conjugate, bool* complete) {
+    const nsi_network_instance* use = &a->binding->instances[number];
+    *inputs = alloc(a, use->ninput, sizeof **inputs);
+    *conjugate = alloc(a, use->noutput, sizeof **conjugate);
+    if (!*inputs || !*conjugate) return false;
+    *complete = true;
+    for (uint32_t k = 0; k < use->ninput; k++) {
+        (*inputs)[k] = quantity_value(a, use->inputs[k].name, use->inputs[k].lag);
+        *complete = *complete && ns_expr_is_valid((*inputs)[k]);
+    }
+    for (uint32_t k = 0; use->conjugate && k < use->noutput; k++) {
+        (*conjugate)[k] = quantity_value(a, use->conjugate[k], 0);
+        *complete = *complete && ns_expr_is_valid((*conjugate)[k]);
+    }
+    return true;
+}
+
+static ns_expr change_value(ns_augment mode, ns_expr x, ns_expr y) {
+    switch (mode) {
+    case NS_AUGMENT_ADD: return ns_add(x, y);
+    case NS_AUGMENT_REPLACE: return y;
+    case NS_AUGMENT_SCALE: return ns_add(x, ns_mul(x, y));
+    }
+    return x;
+}
+
+// Evaluate a use where its first output is due, or put it off. A use at the state always is: it reads a
+// step from the state as it is given.
+static void begin_use(nsi_augmenter* a, uint32_t number) {
+    const nsi_network_instance* use = &a->binding->instances[number];
+    ns_expr *inputs, *conjugate;
+    bool complete;
+    if (!collect_values(a, number, &inputs, &conjugate, &complete)) return;
+    if (use->at_state || !complete) {
+        late_use late = {.use = number, .evaluation = a->evaluation};
+        a->late_of[number] = a->late.count;
+        if (!nsi_array_push(&a->graph->allocator, &a->late, late)) nsi_graph_fail_nomem(a->graph);
+        return;
+    }
+
+    ns_expr* outputs = trace_use(a, number, inputs, conjugate);
     char name[OUTPUT_NAME];
-    for (uint32_t k = 0; k < use->noutput; k++) {
+    for (uint32_t k = 0; outputs && k < use->noutput; k++) {
         output_name(a->binding, use, k, name);
         outputs[k] = ns_quantity(name, outputs[k]);
     }
     a->outputs[number] = outputs;
 }
 
+// A placeholder for output k of a late use at x.
+static ns_expr add_placeholder(nsi_augmenter* a, uint32_t late, uint32_t k, ns_expr x) {
+    char name[40];
+    snprintf(name, sizeof name, "placeholder/%u", a->placeholders.count);
+    if (a->placeholders.count == 0) a->first_input = a->graph->inputs.count;
+    late_output entry = {late, k, x};
+    if (!nsi_array_push(&a->graph->allocator, &a->placeholders, entry)) {
+        nsi_graph_fail_nomem(a->graph);
+    }
+    return ns_input(name);
+}
+
 static ns_expr augment(void* context, const char* name, ns_expr x) {
     nsi_augmenter* a = context;
     uint32_t output, use = nsi_binding_find_output(a->binding, name, &output);
-    if (use != NSI_NONE) {
-        if (!a->outputs[use]) evaluate_instance(a, use);
-        if (!a->outputs[use]) return x; // out of memory
-        ns_expr y = a->outputs[use][output];
-        switch (a->binding->instances[use].mode) {
-        case NS_AUGMENT_ADD: x = ns_add(x, y); break;
-        case NS_AUGMENT_REPLACE: x = y; break;
-        case NS_AUGMENT_SCALE: x = ns_add(x, ns_mul(x, y)); break;
+    if (use != NSI_NONE && a->graph->error.status == NS_OK) {
+        if (!a->outputs[use] && a->late_of[use] == NSI_NONE) begin_use(a, use);
+        if (a->outputs[use]) {
+            x = change_value(a->binding->instances[use].mode, x, a->outputs[use][output]);
+        } else if (a->late_of[use] != NSI_NONE) {
+            x = add_placeholder(a, a->late_of[use], output, x);
         }
     }
     uint32_t id = find_watched(a, name);
@@ -215,25 +296,147 @@ static ns_expr augment(void* context, const char* name, ns_expr x) {
     return x;
 }
 
+// This evaluation of the dynamics is complete: late uses get their inputs.
+static void close_evaluation(nsi_augmenter* a) {
+    for (; a->nclosed < a->late.count; a->nclosed++) {
+        late_use* late = &a->late.data[a->nclosed];
+        bool complete = true;
+        if (!collect_values(a, late->use, &late->inputs, &late->conjugate, &complete)) return;
+        if (complete || a->graph->error.status != NS_OK) continue;
+        char name[OUTPUT_NAME];
+        output_name(a->binding, &a->binding->instances[late->use], 0, name);
+        nsi_graph_fail(a->graph, NS_ERR_STATE, "an input of \"%.200s\" is not part of the step",
+                       name);
+    }
+}
+
 void nsi_augmenter_begin(nsi_augmenter* a) {
-    for (uint32_t u = 0; u < a->binding->ninstance; u++) a->outputs[u] = NULL;
+    if (a->begun) {
+        close_evaluation(a);
+        a->evaluation++;
+    }
+    a->begun = true;
+    for (uint32_t u = 0; u < a->binding->ninstance; u++) {
+        a->outputs[u] = NULL;
+        a->late_of[u] = NSI_NONE;
+    }
     for (uint32_t k = 0; k < a->nwatched; k++) a->watched[k].value.id = NSI_NONE;
     nsi_trace_hook(augment, a);
 }
 
-void nsi_augmenter_finish(nsi_augmenter* a) {
-    nsi_trace_hook(NULL, NULL);
-    nsi_index_free(&a->graph->allocator, &a->index);
+// ---- networks in place of placeholders -------------------------------------------------------
+
+// The outputs of a late use in the final graph.
+static ns_expr* late_outputs(nsi_augmenter* a, nsi_substitution* s, uint32_t number,
+                             uint32_t variant) {
+    late_use late = a->late.data[number];
+    if (late.outputs[variant]) return late.outputs[variant];
+    const nsi_network_instance* use = &a->binding->instances[late.use];
+    uint32_t seen = use->at_state ? STATE_AS_GIVEN : variant;
+    ns_expr* inputs = alloc(a, use->ninput, sizeof *inputs);
+    ns_expr* conjugate = alloc(a, use->noutput, sizeof *conjugate);
+    if (!inputs || !conjugate) return NULL;
+    for (uint32_t k = 0; k < use->ninput; k++) {
+        inputs[k].id = nsi_substitute(s, late.inputs[k].id, seen);
+    }
+    for (uint32_t k = 0; use->conjugate && k < use->noutput; k++) {
+        conjugate[k].id = nsi_substitute(s, late.conjugate[k].id, seen);
+    }
+    if (s->to->error.status != NS_OK) return NULL;
+
+    ns_expr* outputs = trace_use(a, late.use, inputs, conjugate);
+    for (uint32_t k = 0; outputs && k < use->noutput; k++) nsi_graph_round(s->to, outputs[k].id);
+    a->late.data[number].outputs[variant] = outputs;
+    return outputs;
 }
 
-void nsi_augmenter_put_memory(const nsi_augmenter* a) {
+static nsi_id late_value(void* context, nsi_substitution* s, uint32_t number, uint32_t variant) {
+    nsi_augmenter* a = context;
+    const late_output* at = &a->placeholders.data[number];
+    const nsi_network_instance* use = &a->binding->instances[a->late.data[at->late].use];
+    ns_expr x = {nsi_substitute(s, at->before.id, variant)};
+    if (variant == STATE_AS_GIVEN && use->output_at_state[at->output]) return x.id;
+
+    // As ns_quantity() does it, every number by itself.
+    nsi_graph_round(s->to, x.id);
+    ns_expr* outputs = late_outputs(a, s, at->late, variant);
+    if (!outputs) return NSI_NONE;
+    x = change_value(use->mode, x, outputs[at->output]);
+    nsi_graph_round(s->to, x.id);
+    return x.id;
+}
+
+// Quantities of the traced graph in the final one, then the outputs of late uses.
+static void move_quantities(nsi_augmenter* a) {
+    nsi_substitution* s = &a->resolved;
+    const nsi_ports* traced = &s->from->quantities;
+    for (uint32_t k = 0; k < traced->count; k++) {
+        nsi_port quantity = traced->data[k];
+        quantity.node = nsi_substitute(s, quantity.node, AS_CHANGED);
+        if (quantity.conjugate) {
+            size_t size = strlen(quantity.conjugate);
+            quantity.conjugate = nsi_arena_string(&s->to->arena, quantity.conjugate, size);
+            if (!quantity.conjugate) nsi_graph_fail_nomem(s->to);
+        }
+        nsi_graph_quantity(s->to, &quantity);
+    }
+    char name[OUTPUT_NAME];
+    for (uint32_t i = 0; i < a->late.count; i++) {
+        const nsi_network_instance* use = &a->binding->instances[a->late.data[i].use];
+        const ns_expr* outputs = a->late.data[i].outputs[AS_CHANGED];
+        if (a->late.data[i].evaluation > 0 || !outputs) continue;
+        for (uint32_t k = 0; k < use->noutput; k++) {
+            uint32_t target = nsi_graph_find(s->from, NSI_PORT_QUANTITY, use->outputs[k]);
+            output_name(a->binding, use, k, name);
+            nsi_graph_quantity(
+                s->to, &(nsi_port){.name = name,
+                                   .node = outputs[k].id,
+                                   .unit = "",
+                                   .stage = target == NSI_NONE ? 0 : traced->data[target].stage});
+        }
+    }
+}
+
+ns_graph* nsi_augmenter_resolve(nsi_augmenter* a) {
+    close_evaluation(a);
+    nsi_trace_hook(NULL, NULL);
+    ns_graph* traced = a->graph;
+    if (a->placeholders.count == 0 || traced->error.status != NS_OK) return traced;
+    ns_status status =
+        nsi_substitution_begin(traced, a->first_input, late_value, a, &a->resolved, &traced->error);
+    if (status != NS_OK) return traced;
+
+    // Networks are traced into the copy.
+    ns_graph* final = a->resolved.to;
+    ns_trace_end(NULL);
+    status = ns_trace_begin(final, &traced->error);
+    a->graph = final;
+    if (status == NS_OK) nsi_substitution_finish(&a->resolved);
+    if (status == NS_OK) move_quantities(a);
+    return final;
+}
+
+ns_expr nsi_augmenter_resolved(nsi_augmenter* a, ns_expr x) {
+    return a->resolved.to ? (ns_expr){nsi_substitute(&a->resolved, x.id, AS_CHANGED)} : x;
+}
+
+void nsi_augmenter_finish(nsi_augmenter* a) {
+    const ns_allocator* memory = &a->graph->allocator;
+    nsi_index_free(memory, &a->index);
+    nsi_array_free(memory, &a->late);
+    nsi_array_free(memory, &a->placeholders);
+    if (a->resolved.to) nsi_substitution_free(&a->resolved);
+}
+
+void nsi_augmenter_put_memory(nsi_augmenter* a) {
     char name[1024];
     for (uint32_t k = 0, n = 0; k < a->binding->nmemory; k++) {
         const nsi_binding_memory* kept = &a->binding->memory[k];
         for (uint32_t lag = 1; lag <= kept->depth; lag++) {
             snprintf(name, sizeof name, "memory/%s/%u", kept->name, lag);
             // watched[k] is memory k: they are watched first
-            ns_output(name, lag == 1 ? a->watched[k].first : a->memory[n + lag - 2]);
+            ns_expr value = lag == 1 ? a->watched[k].first : a->memory[n + lag - 2];
+            ns_output(name, nsi_augmenter_resolved(a, value));
         }
         n += kept->depth;
     }

@@ -15,11 +15,24 @@ nsi_augmenter* nsi_augmenter_create(const nsi_binding* binding);
 
 // From now on ns_quantity() goes through the augmenter. Called again, all values are forgotten and
 // networks and formulas are evaluated anew: physics is traced at another state.
+//
+// Networks at the state (nsi_network_instance.at_state) read quantities as they are without networks at
+// the state, all others as they are with them.
 void nsi_augmenter_begin(nsi_augmenter* a);
 
-// Stop, and tell what is kept for the next step: outputs "memory/<name>/<lag>".
+// Stop, after all of the step has been traced and before it has outputs. Returns the graph to go on with,
+// which is being traced from now on: the traced one, or a copy with networks where their inputs were known
+// too late. Both have to be freed if they differ. A failure is in the graph that is returned.
+ns_graph* nsi_augmenter_resolve(nsi_augmenter* a);
+
+// An expression of the traced graph in the graph to go on with.
+ns_expr nsi_augmenter_resolved(nsi_augmenter* a, ns_expr x);
+
+// Outputs for what is kept for the next step, "memory/<name>/<lag>".
+void nsi_augmenter_put_memory(nsi_augmenter* a);
+
+// Free working memory; the traced graph must still be there.
 void nsi_augmenter_finish(nsi_augmenter* a);
-void nsi_augmenter_put_memory(const nsi_augmenter* a);
 
 // The instance whose output is the quantity of this name, "net/<set>/<quantity>" or
 // "formula/<set>/<quantity>", and which of its outputs; NSI_NONE when there is none.

@@ -108,7 +108,9 @@ static ns_status make_instance(nsi_binder* p) {
     }
     use.inputs = inputs;
     use.outputs = keep_list(p, &p->outputs);
-    if (!use.outputs) return nsi_binder_fail_nomem(p);
+    if (!use.outputs || !nsi_binder_mark_state(p, &use) || !nsi_binder_note_causality(p, &use)) {
+        return nsi_binder_fail_nomem(p);
+    }
     if (p->conjugate.count > 0) {
         use.conjugate = keep_list(p, &p->conjugate);
         if (!use.conjugate) return nsi_binder_fail_nomem(p);
@@ -232,6 +234,9 @@ static void free_binder(nsi_binder* p) {
     nsi_index_free(&p->allocator, &p->prefix_index);
     nsi_array_free(&p->allocator, &p->instances);
     nsi_array_free(&p->allocator, &p->sets);
+    nsi_array_free(&p->allocator, &p->causal);
+    nsi_array_free(&p->allocator, &p->origins);
+    nsi_arena_free(&p->working);
     nsi_array_free(&p->allocator, &p->found);
     nsi_array_free(&p->allocator, &p->outputs);
     nsi_array_free(&p->allocator, &p->conjugate);
@@ -249,6 +254,8 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint,
                     .velocities = quantities->conjugate,
                     .spatial = quantities->spatial,
                     .is_count = quantities->is_count,
+                    .is_state = quantities->is_state,
+                    .causality = quantities->causality,
                     .nname = quantities->count,
                     .allocator = own,
                     .error = error};
@@ -256,7 +263,7 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint,
     // The binding lives in a block of its own, with an arena for names.
     p.out = nsi_alloc_zeroed(&own, sizeof *p.out);
     if (!p.out) return nsi_fail_nomem(error);
-    p.out->arena.allocator = own;
+    p.out->arena.allocator = p.working.allocator = own;
     p.out->binding = (nsi_binding){.allocator = own, .blueprint = blueprint, .block = p.out};
 
     // Networks, then formulas: each once, or once for every match of `each`.
@@ -267,6 +274,7 @@ ns_status nsi_binding_create(const ns_blueprint* blueprint,
     }
 
     // Lists in their final form; working memory goes.
+    if (status == NS_OK) status = nsi_binder_check_causality(&p);
     if (status == NS_OK) status = finish_binding(&p);
     free_binder(&p);
     if (status == NS_OK) {

@@ -4,6 +4,7 @@
 #ifndef NSI_BINDING_H
 #define NSI_BINDING_H
 
+#include "nn/causality.h"
 #include "nn/network_trace.h"
 
 // A quantity as an input: its value now (lag 0) or `lag` steps ago.
@@ -20,7 +21,9 @@ typedef struct nsi_network_instance {
     uint32_t ninput, noutput;
     const nsi_binding_input* inputs;
     const char* const* outputs;
-    const char* const* conjugate; // (noutput) or NULL
+    const char* const* conjugate;   // (noutput) or NULL
+    const uint8_t* output_at_state; // (noutput) nonzero: q/<k> or qd/<k>
+    bool at_state;                  // some output is
 } nsi_network_instance;
 
 typedef struct nsi_binding_set {
@@ -51,10 +54,12 @@ typedef struct nsi_binding {
 typedef struct nsi_binding_quantities {
     uint32_t count;
     const char* const* names;
-    const uint8_t* affects_state; // nonzero: the next state depends on it; NULL: on all
-    const char* const* conjugate; // velocity along which a force acts, or NULL; NULL: unknown
-    const uint8_t* spatial;       // nonzero: a number of a vector in space; NULL: none is
-    const uint8_t* is_count;      // nonzero: a whole number without a derivative; NULL: none
+    const uint8_t* affects_state;   // nonzero: the next state depends on it; NULL: on all
+    const char* const* conjugate;   // velocity along which a force acts, or NULL; NULL: unknown
+    const uint8_t* spatial;         // nonzero: a number of a vector in space; NULL: none is
+    const uint8_t* is_count;        // nonzero: a whole number without a derivative; NULL: none
+    const uint8_t* is_state;        // nonzero: a coordinate or velocity; NULL: none
+    const nsi_causality* causality; // what follows from what; NULL: each from all before it
 } nsi_binding_quantities;
 
 // Networks at quantities that do not affect the state are refused, and counts as inputs.

@@ -3,6 +3,8 @@
 
 #include "nn/binding_state.h"
 
+#include <stdio.h>
+
 // ---- outputs ---------------------------------------------------------------------------------
 
 static bool may_move(const nsi_binder* p, uint32_t name) {
@@ -86,7 +88,7 @@ static ns_status take_input(nsi_binder* p, uint32_t item, uint32_t earliest) {
                                    " number to another and has no derivative; observe it instead",
                                    p->names[name]);
         }
-        if (last == 0 && name >= earliest) {
+        if (last == 0 && !p->causality && name >= earliest) {
             return nsi_binder_fail(
                 p, NS_ERR_ARGUMENT, NSI_FIELD_INPUTS, item,
                 "\"%.120s\" is not computed before the output \"%.120s\"; prev: takes"
@@ -94,7 +96,7 @@ static ns_status take_input(nsi_binder* p, uint32_t item, uint32_t earliest) {
                 p->names[name], p->names[earliest]);
         }
         for (uint32_t lag = first; lag <= last; lag++) {
-            nsi_lagged_name input = {name, lag};
+            nsi_lagged_name input = {name, lag, item};
             if (!nsi_array_push(&p->allocator, &p->inputs, input)) return nsi_binder_fail_nomem(p);
         }
         if (p->depth[name] < last) p->depth[name] = last;
@@ -164,12 +166,86 @@ ns_status nsi_binder_take_conjugate(nsi_binder* p) {
     // The network needs them before its first output is due.
     uint32_t earliest = earliest_output(p);
     for (uint32_t i = 0; i < p->conjugate.count; i++) {
-        if (p->conjugate.data[i] < earliest) continue;
+        if (p->causality || p->conjugate.data[i] < earliest) continue;
         return nsi_binder_fail(p, NS_ERR_ARGUMENT, NSI_FIELD_CONJUGATE, NSI_NONE,
                                "\"%.150s\" is not computed before the output \"%.150s\"",
                                p->names[p->conjugate.data[i]], p->names[earliest]);
     }
     return NS_OK;
+}
+
+// ---- causality -------------------------------------------------------------------------------
+
+bool nsi_binder_mark_state(nsi_binder* p, nsi_network_instance* use) {
+    uint8_t* at_state = nsi_arena_alloc(&p->out->arena, use->noutput);
+    for (uint32_t k = 0; at_state && k < use->noutput; k++) {
+        at_state[k] = p->is_state && p->is_state[p->outputs.data[k]];
+        use->at_state = use->at_state || at_state[k];
+    }
+    use->output_at_state = at_state;
+    return at_state != NULL;
+}
+
+// By number. Outputs at the state do not count: networks there read the state as it is given.
+bool nsi_binder_note_causality(nsi_binder* p, const nsi_network_instance* use) {
+    uint32_t count = p->inputs.count + p->conjugate.count;
+    uint32_t* inputs = nsi_arena_alloc(&p->working, (count + 1) * sizeof *inputs);
+    uint32_t* items = nsi_arena_alloc(&p->working, (count + 1) * sizeof *items);
+    uint32_t* outputs = nsi_arena_alloc(&p->working, (use->noutput + 1) * sizeof *outputs);
+    nsi_use_origin origin = {p->part, NULL, items};
+    if (!inputs || !items || !outputs) return false;
+    if (p->match) {
+        origin.match = nsi_arena_string(&p->working, p->match, strlen(p->match));
+        if (!origin.match) return false;
+    }
+
+    // Inputs of this step and velocities; what is kept from earlier steps closes no cycle.
+    nsi_causal_use causal = {.inputs = inputs, .outputs = outputs};
+    for (uint32_t k = 0; k < p->inputs.count; k++) {
+        if (p->inputs.data[k].lag > 0) continue;
+        items[causal.ninput] = p->inputs.data[k].item;
+        inputs[causal.ninput++] = p->inputs.data[k].name;
+    }
+    for (uint32_t k = 0; k < p->conjugate.count; k++) {
+        items[causal.ninput] = NSI_NONE;
+        inputs[causal.ninput++] = p->conjugate.data[k];
+    }
+    for (uint32_t k = 0; k < use->noutput; k++) {
+        if (!use->output_at_state[k]) outputs[causal.noutput++] = p->outputs.data[k];
+    }
+    return nsi_array_push(&p->allocator, &p->causal, causal) &&
+           nsi_array_push(&p->allocator, &p->origins, origin);
+}
+
+ns_status nsi_binder_check_causality(nsi_binder* p) {
+    nsi_causal_cycle cycle;
+    if (!p->causality) return NS_OK;
+    ns_status status =
+        nsi_causality_check(p->causality, p->causal.count, p->causal.data, &cycle, p->error);
+    if (status != NS_OK || cycle.use == NSI_NONE) return status;
+
+    // The message is about the instance at hand: make it the one that closes the cycle.
+    const nsi_use_origin* origin = &p->origins.data[cycle.use];
+    uint32_t item = origin->items[cycle.input];
+    bool conjugate = item == NSI_NONE;
+    const char *input = p->names[cycle.reads], *output = p->names[cycle.output];
+    p->part = origin->part;
+    p->match = origin->match;
+
+    // Velocities cannot be those of an earlier step, inputs can.
+    char prev[200] = "";
+    if (!conjugate) {
+        snprintf(prev, sizeof prev, "; use \"prev:%.120s\", its value in the step before", input);
+    }
+    nsi_field field = conjugate ? NSI_FIELD_CONJUGATE : NSI_FIELD_INPUTS;
+    if (cycle.reads == cycle.output) {
+        return nsi_binder_fail(p, NS_ERR_ARGUMENT, field, item, "\"%.120s\" is an output%s", input,
+                               prev);
+    }
+    bool others = strstr(cycle.path, " => ") != NULL;
+    return nsi_binder_fail(p, NS_ERR_ARGUMENT, field, item,
+                           "\"%.120s\" is computed from the output \"%.120s\": %s%s%s", input,
+                           output, cycle.path, others ? " (=> is another network)" : "", prev);
 }
 
 // ---- sizes -----------------------------------------------------------------------------------

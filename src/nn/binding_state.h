@@ -41,8 +41,15 @@ typedef struct nsi_name_prefix {
 } nsi_name_prefix;
 
 typedef struct nsi_lagged_name {
-    uint32_t name, lag;
+    uint32_t name, lag, item; // in the list of the blueprint
 } nsi_lagged_name;
+
+// Where in the blueprint an instance comes from, for messages.
+typedef struct nsi_use_origin {
+    uint32_t part;
+    const char* match;     // or NULL
+    const uint32_t* items; // of its inputs of this step
+} nsi_use_origin;
 
 typedef NSI_ARRAY(uint32_t) nsi_name_numbers;
 
@@ -52,7 +59,8 @@ typedef struct nsi_binder {
     const uint8_t* affects_state;
     const char* const* velocities; // along which forces act
     const uint8_t* spatial;        // numbers of vectors in space
-    const uint8_t* is_count;
+    const uint8_t *is_count, *is_state;
+    const nsi_causality* causality;
     uint32_t nname;
     ns_allocator allocator;
     ns_error* error;
@@ -67,7 +75,10 @@ typedef struct nsi_binder {
     nsi_index prefix_index;
     NSI_ARRAY(nsi_network_instance) instances;
     NSI_ARRAY(nsi_binding_set) sets;
-    uint64_t nweight, ninput; // of all
+    NSI_ARRAY(nsi_causal_use) causal;  // of instances
+    NSI_ARRAY(nsi_use_origin) origins; // of instances
+    nsi_arena working;                 // of these two
+    uint64_t nweight, ninput;          // of all
 
     // The network or formula, the match and what they expand to, at present.
     uint32_t part;                              // networks come first, then formulas
@@ -132,11 +143,20 @@ ns_status nsi_binder_expand_onto(nsi_binder* p, const char* template, nsi_field 
 // have none, and no fault of the blueprint's.
 ns_status nsi_binder_applies(nsi_binder* p, bool* exists, bool* acts);
 
-// Fill p->outputs, p->inputs and p->conjugate of the part and match at hand, in this order: inputs must
-// be there before the first output is computed, velocities belong to outputs.
+// Fill p->outputs, p->inputs and p->conjugate of the part and match at hand, in this order: without a
+// causality inputs must be there before the first output is computed, velocities belong to outputs.
 ns_status nsi_binder_take_outputs(nsi_binder* p);
 ns_status nsi_binder_take_inputs(nsi_binder* p);
 ns_status nsi_binder_take_conjugate(nsi_binder* p);
+
+// Mark the outputs of an instance that are coordinates or velocities. False when out of memory.
+bool nsi_binder_mark_state(nsi_binder* p, nsi_network_instance* use);
+
+// Note what an instance reads in this step and what it changes. False when out of memory.
+bool nsi_binder_note_causality(nsi_binder* p, const nsi_network_instance* use);
+
+// No network may read what is computed from its own output, also by way of other networks.
+ns_status nsi_binder_check_causality(nsi_binder* p);
 
 // Do the numbers of inputs and outputs fit each other, and the scales that are given?
 ns_status nsi_binder_check_sizes(const nsi_binder* p);

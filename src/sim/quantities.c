@@ -27,42 +27,44 @@ static ns_expr add_probe(void* context, const char* name, ns_expr x) {
     return ns_add(x, ns_input(input));
 }
 
-// Copy what the graph says of its quantities; `live` (nodes) marks what the next state depends on.
-static bool list_quantities(const ns_model* model, const ns_graph* graph, const uint8_t* live,
-                            nsi_quantity_list* out) {
-    uint32_t count = graph->quantities.count;
-    out->names = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->names);
-    out->units = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->units);
-    out->stages = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->stages);
-    out->affects_state = nsi_arena_alloc(&out->arena, (size_t)count + 1);
-    out->is_count = nsi_arena_alloc(&out->arena, (size_t)count + 1);
-    out->conjugate = nsi_arena_alloc(&out->arena, ((size_t)count + 1) * sizeof *out->conjugate);
-    out->spatial = nsi_arena_alloc(&out->arena, (size_t)count + 1);
-    if (!out->names || !out->units || !out->stages || !out->affects_state || !out->is_count ||
-        !out->conjugate || !out->spatial) {
-        return false;
-    }
+static bool allocate_list(nsi_quantity_list* out, size_t count) {
+    nsi_id* probes = nsi_arena_alloc(&out->arena, count * sizeof *probes);
+    out->causality = (nsi_causality){out->graph, probes};
+    out->names = nsi_arena_alloc(&out->arena, count * sizeof *out->names);
+    out->units = nsi_arena_alloc(&out->arena, count * sizeof *out->units);
+    out->stages = nsi_arena_alloc(&out->arena, count * sizeof *out->stages);
+    out->affects_state = nsi_arena_alloc(&out->arena, count);
+    out->is_count = nsi_arena_alloc(&out->arena, count);
+    out->is_state = nsi_arena_alloc(&out->arena, count);
+    out->spatial = nsi_arena_alloc(&out->arena, count);
+    out->conjugate = nsi_arena_alloc(&out->arena, count * sizeof *out->conjugate);
+    return probes && out->names && out->units && out->stages && out->affects_state &&
+           out->is_count && out->is_state && out->spatial && out->conjugate;
+}
 
-    // The graph is freed, so texts of its arena are copied; units live as long as the model.
+// What the graph says of its quantities; `live` (nodes) marks what the next state depends on.
+static bool list_quantities(const ns_model* model, const uint8_t* live, nsi_quantity_list* out) {
+    const ns_graph* graph = out->graph;
+    uint32_t count = graph->quantities.count;
+    if (!allocate_list(out, (size_t)count + 1)) return false;
+    nsi_id* probes = (nsi_id*)out->causality.probes;
     for (uint32_t k = 0; k < count; k++) {
         const nsi_port* quantity = &graph->quantities.data[k];
         char input[PROBE_NAME];
         probe_name(quantity->name, input);
         uint32_t probe = nsi_graph_find(graph, NSI_PORT_INPUT, input);
-        out->names[k] = nsi_arena_string(&out->arena, quantity->name, strlen(quantity->name));
+        probes[k] = graph->inputs.data[probe].node;
+        out->names[k] = quantity->name;
         out->units[k] = quantity->unit;
         out->stages[k] = (ns_stage)quantity->stage;
-        out->affects_state[k] = live[graph->inputs.data[probe].node];
+        out->affects_state[k] = live[probes[k]];
         nsi_quantity_parts parts;
         nsi_quantity_parts_of(model, quantity->name, &parts);
         out->spatial[k] = parts.spatial;
         out->is_count[k] = nsi_contact_is_count(quantity->name);
-        const char* velocity = quantity->conjugate;
-        out->conjugate[k] = NULL;
-        if (velocity) {
-            out->conjugate[k] = nsi_arena_string(&out->arena, velocity, strlen(velocity));
-        }
-        if (!out->names[k] || (velocity && !out->conjugate[k])) return false;
+        out->is_state[k] =
+            ns_glob_match("q/*", quantity->name) || ns_glob_match("qd/*", quantity->name);
+        out->conjugate[k] = quantity->conjugate;
     }
     out->count = count;
     return true;
@@ -77,22 +79,21 @@ ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* opt
     with.binding = NULL;
     with.hook = add_probe;
     with.nobserve = 0;
-    ns_graph* graph = NULL;
-    ns_status status = nsi_step_trace(model, &with, &graph, error);
+    ns_status status = nsi_step_trace(model, &with, &out->graph, error);
     if (status != NS_OK) return status;
 
-    uint8_t* live = nsi_alloc(&model->allocator, (size_t)graph->nodes.count + 1);
-    if (live) nsi_graph_mark_live(graph, live);
-    if (!live || !list_quantities(model, graph, live, out)) {
+    uint8_t* live = nsi_alloc(&model->allocator, (size_t)out->graph->nodes.count + 1);
+    if (live) nsi_graph_mark_live(out->graph, live);
+    if (!live || !list_quantities(model, live, out)) {
         nsi_quantity_list_free(out);
         status = nsi_fail_nomem(error);
     }
     nsi_free(&model->allocator, live);
-    ns_graph_free(graph);
     return status;
 }
 
 void nsi_quantity_list_free(nsi_quantity_list* list) {
+    ns_graph_free(list->graph);
     nsi_arena_free(&list->arena);
     *list = (nsi_quantity_list){0};
 }

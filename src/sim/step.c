@@ -146,6 +146,8 @@ static void make_observations(const nsi_stepper* s) {
 // ---- one state -----------------------------------------------------------------------------
 
 static void name_state(const nsi_stepper* s, const nsi_robot* robot);
+static void name_rest(const nsi_stepper* s, const nsi_robot* robot);
+static bool networks_read_rest(const nsi_stepper* s);
 
 static bool is_zero(const nsi_stepper* s, ns_expr x) {
     if (!ns_expr_is_valid(x)) return false;
@@ -265,6 +267,7 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slop
         const char* unit = nsi_velocity_slides(s->model, k) ? "m/s^2" : "rad/s^2";
         qdd[k] = nsi_named(qdd[k], unit, "qdd/%u", k);
     }
+    if (networks_read_rest(s)) name_rest(s, &at->robot);
 }
 
 // ---- all quantities ------------------------------------------------------------------------
@@ -411,6 +414,18 @@ static bool is_rest(const char* name) {
            strcmp(name, "contact/penetration") == 0;
 }
 
+// Does a network read one in the step itself? Then each evaluation of the dynamics has them.
+static bool networks_read_rest(const nsi_stepper* s) {
+    const nsi_binding* binding = s->options->binding;
+    for (uint32_t u = 0; binding && u < binding->ninstance; u++) {
+        const nsi_network_instance* use = &binding->instances[u];
+        for (uint32_t k = 0; k < use->ninput; k++) {
+            if (use->inputs[k].lag == 0 && is_rest(use->inputs[k].name)) return true;
+        }
+    }
+    return false;
+}
+
 // Could a pattern ask for one?
 static bool pattern_asks_rest(const nsi_stepper* s, const char* pattern) {
     const ns_model* m = s->model;
@@ -429,6 +444,7 @@ static bool pattern_asks_rest(const nsi_stepper* s, const char* pattern) {
 // Is anything of name_rest() asked for: by networks, which keep earlier values of it, or by
 // observations? Also by a pattern that fits nothing else: then the nearest name of all is told.
 static bool needs_rest(const nsi_stepper* s) {
+    if (networks_read_rest(s)) return false; // it is there already
     const nsi_binding* binding = s->options->binding;
     for (uint32_t k = 0; binding && k < binding->nmemory; k++) {
         if (is_rest(binding->memory[k].name)) return true;
@@ -482,6 +498,19 @@ static void name_rest(const nsi_stepper* s, const nsi_robot* robot) {
     if (m->sizes.ncontact > 0) name_penetration(s, robot, pose);
 }
 
+// What make_outputs() reads, in the graph that the augmenter made.
+static void resolve_outputs(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
+    const ns_model* m = s->model;
+    for (uint32_t k = 0; k < m->sizes.nq; k++) q[k] = nsi_augmenter_resolved(s->augmenter, q[k]);
+    for (uint32_t k = 0; k < m->sizes.nv; k++) qd[k] = nsi_augmenter_resolved(s->augmenter, qd[k]);
+    for (uint32_t k = 0; k < m->sizes.nu; k++) {
+        s->u[k] = nsi_augmenter_resolved(s->augmenter, s->u[k]);
+    }
+    if (nsi_step_has_impulses(m, s->options)) {
+        s->residual = nsi_augmenter_resolved(s->augmenter, s->residual);
+    }
+}
+
 ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
                          ns_error* error) {
     nsi_robot first = {0};
@@ -508,12 +537,18 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
         if (s.graph->error.status == NS_OK && rest) name_rest(&s, &first);
     }
 
+    // Networks whose inputs were known too late get their place: in a copy, where the step goes on.
+    ns_graph* traced = s.graph;
+    if (s.augmenter) s.graph = nsi_augmenter_resolve(s.augmenter);
+    if (s.graph != traced) resolve_outputs(&s, q, qd);
+
     // Outputs: observations first, then the next state.
-    if (s.augmenter) nsi_augmenter_finish(s.augmenter);
     if (s.graph->error.status == NS_OK) make_observations(&s);
     if (s.graph->error.status == NS_OK) make_outputs(&s, q, qd);
+    if (s.augmenter) nsi_augmenter_finish(s.augmenter);
 
     ns_trace_end(NULL);
+    if (s.graph != traced) ns_graph_free(traced);
     *out = s.graph;
     return nsi_graph_finish(out, error);
 }

@@ -352,6 +352,7 @@ static void networks_of_zero_output_change_nothing(void** state) {
             {"input tau", AT_ALL("tau/*", "add"), NULL},
             {"bias", AT_ALL("bias/*", "add"), NULL},
             {"links", AT_LINKS, NULL},
+            {"velocities", AT_ALL("qd/*", "add"), NULL},
             {"mass", "networks:\n  - {name: n, inputs: [q/*], outputs: [link/*/mass]}\n",
              "link/*/mass"},
         };
@@ -367,6 +368,7 @@ static void networks_of_zero_output_change_nothing(void** state) {
             if (strcmp(models[m], "swimmer2.xml") == 0 && strcmp(where[k].place, "mass") == 0)
                 continue;
             for (int i = 0; i < (m < 3 || m == 5 ? 3 : 1); i++) {
+                if (i == NS_INTEGRATOR_RK4 && strcmp(where[k].place, "velocities") == 0) continue;
                 unchanged u = {models[m], where[k].place,       where[k].yaml, -1,
                                i,         where[k].free_params, false};
                 // A slope of forces that is constant is folded into the masses as the step is
