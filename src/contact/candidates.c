@@ -3,6 +3,7 @@
 #include "contact/contact_stages.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static bool follows_law(const nsi_contact* pair, const nsi_contact_options* options, int law) {
     return (options->model < 0 ? pair->def.model : options->model) == law;
@@ -49,9 +50,9 @@ static nsi_shape place_shape(const nsi_robot* robot, const nsi_link_pose* pose, 
         shape.size[k] = k < nsize ? p[NSI_GEOM_SIZE + k] : ns_const(geom->def.size[k]);
     }
     if (geom->link == NSI_NONE) return shape;
-    const nsi_link_pose* link = &pose[geom->link];
-    shape.position = v3_add(link->position, m3_apply(link->R, shape.position));
-    shape.R = m3_mul(link->R, shape.R);
+    nsi_link_pose link = nsi_surface_pose(robot, pose, geom->link);
+    shape.position = v3_add(link.position, m3_apply(link.R, shape.position));
+    shape.R = m3_mul(link.R, shape.R);
     return shape;
 }
 
@@ -153,8 +154,11 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
     uint32_t count = nsi_candidates_count(m, options, law);
     out->data = nsi_robot_alloc(robot, count, sizeof *out->data);
     nsi_contact_point* points = nsi_robot_alloc(robot, count, sizeof *points);
+    uint32_t nparam = ns_contact_law_get(law)->nparam;
+    ns_expr* param = nsi_robot_alloc(robot, (size_t)count * nparam, sizeof *param);
     const uint32_t* slot = find_slots(robot, law);
-    if (!out->data || !points || !slot) return false;
+    if (!out->data || !points || !param || !slot) return false;
+    for (size_t k = 0; k < (size_t)count * nparam; k++) param[k].id = NSI_NONE;
 
     // Shapes where they are now, then the points between them.
     for (uint32_t i = 0; i < m->sizes.ncontact; i++) {
@@ -164,7 +168,7 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
         nsi_contact_points(&a, &b, points);
         ns_expr near = are_near(&a, &b);
         for (uint32_t k = 0; k < pair_slots(m, pair); k++) {
-            nsi_candidate* candidate = &out->data[out->count++];
+            nsi_candidate* candidate = &out->data[out->count];
             *candidate = (nsi_candidate){.law = ns_contact_law_get(law),
                                          .slot = slot,
                                          .pair = i,
@@ -172,14 +176,18 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
                                          .body_a = geom_body(robot, pair->a),
                                          .body_b = geom_body(robot, pair->b),
                                          .near = near,
-                                         .point = points[k]};
+                                         .point = points[k],
+                                         .param = param + (size_t)nparam * out->count++};
             tangents(points[k].normal, candidate->tangent);
         }
     }
     return robot->graph->error.status == NS_OK;
 }
 
-ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
+// ---- parameters ----------------------------------------------------------------------------
+
+// The pair's value of parameter k; `candidate` for one that this one follows.
+static ns_expr pair_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
     const nsi_contact* pair = &robot->model->contacts[candidate->pair];
     uint32_t slot = candidate->slot[k];
     if (slot == NSI_NONE) { // a constant, which another law may have defined
@@ -192,10 +200,31 @@ ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candida
     // An automatic value is that of another parameter, unless it has been set or is free itself.
     const nsi_node* node = &robot->graph->nodes.data[param.id];
     double automatic = robot->model->params[pair->param + slot].value;
-    bool untouched = node->op == NSI_CONST && node->value == automatic;
+    if (node->op != NSI_CONST || node->value != automatic) return param;
     uint32_t followed = nsi_contact_find_slot(nsi_contact_slot(slot)->follows);
-    return untouched ? robot->param[pair->param + followed] : param;
+    for (uint32_t i = 0; i < candidate->law->nparam; i++) { // of this point, if the law has it
+        if (candidate->slot[i] == followed) return nsi_candidate_param(robot, candidate, i);
+    }
+    return robot->param[pair->param + followed];
 }
+
+// Parameters that are quantities of each point, with the pair's value unless a network changes it.
+static bool is_point_param(const ns_contact_param* param) {
+    return strcmp(param->name, "mu") == 0 || strcmp(param->name, "restitution") == 0;
+}
+
+ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
+    ns_expr* known = &candidate->param[k];
+    if (ns_expr_is_valid(*known)) return *known;
+    const ns_contact_param* param = &candidate->law->params[k];
+    *known = pair_param(robot, candidate, k);
+    if (is_point_param(param)) {
+        *known = nsi_candidate_named(robot, candidate, param->name, "", *known);
+    }
+    return *known;
+}
+
+// ---- quantities ----------------------------------------------------------------------------
 
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
                             const char* what, const char* unit, ns_expr x) {
@@ -203,21 +232,65 @@ ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candida
                      candidate->index, what);
 }
 
+// Name a vector; true when a network has changed it.
+static bool name_point_vector(const nsi_robot* robot, const nsi_candidate* candidate,
+                              const char* what, const char* unit, vec3* v) {
+    bool changed = false;
+    for (int k = 0; k < 3; k++) {
+        char name[20];
+        snprintf(name, sizeof name, "%s/%c", what, "xyz"[k]);
+        ns_expr x = nsi_candidate_named(robot, candidate, name, unit, v->e[k]);
+        changed = changed || x.id != v->e[k].id;
+        v->e[k] = x;
+    }
+    return changed;
+}
+
+// The normal at unit length, and tangents that fit it.
+static void turn_candidate(nsi_candidate* candidate, vec3 normal) {
+    ns_normalize(3, normal.e, normal.e);
+    candidate->point.normal = normal;
+    tangents(normal, candidate->tangent);
+}
+
+void nsi_candidates_name(const nsi_robot* robot, nsi_candidates* candidates) {
+    for (uint32_t k = 0; k < candidates->count; k++) {
+        nsi_candidate* c = &candidates->data[k];
+        vec3 position = c->point.position, normal = c->point.normal;
+        c->named = true;
+        c->moved = name_point_vector(robot, c, "position", "m", &position);
+        c->turned = name_point_vector(robot, c, "normal", "", &normal);
+        vec3 given = c->point.normal;
+        if (c->turned) turn_candidate(c, normal);
+        c->displacement = v3_sub(position, c->point.position);
+        c->turn = v3_sub(c->point.normal, given);
+        c->point.position = position;
+    }
+}
+
+void nsi_candidates_follow(const nsi_candidates* named, nsi_candidates* moved) {
+    for (uint32_t k = 0; k < named->count && k < moved->count; k++) {
+        const nsi_candidate* from = &named->data[k];
+        nsi_candidate* to = &moved->data[k];
+        if (from->moved) to->point.position = v3_add(to->point.position, from->displacement);
+        if (from->turned) turn_candidate(to, v3_add(to->point.normal, from->turn));
+    }
+}
+
 ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
                           const nsi_candidate* candidate) {
-    static const char* const position[3] = {"position/x", "position/y", "position/z"};
-    static const char* const normal[3] = {"normal/x", "normal/y", "normal/z"};
-    static const char* const local[3] = {"local/x", "local/y", "local/z"};
     uint32_t link = robot->model->geoms[robot->model->contacts[candidate->pair].a].link;
     vec3 place = candidate->point.position;
+    if (!candidate->named) { // for those who look at them
+        vec3 position = place, normal = candidate->point.normal;
+        name_point_vector(robot, candidate, "position", "m", &position);
+        name_point_vector(robot, candidate, "normal", "", &normal);
+    }
     if (link != NSI_NONE) {
-        place = m3_apply_t(pose[link].R, v3_sub(place, pose[link].position));
+        nsi_link_pose at = nsi_surface_pose(robot, pose, link);
+        place = m3_apply_t(at.R, v3_sub(place, at.position));
     }
-    for (int k = 0; k < 3; k++) {
-        nsi_candidate_named(robot, candidate, position[k], "m", candidate->point.position.e[k]);
-        nsi_candidate_named(robot, candidate, normal[k], "", candidate->point.normal.e[k]);
-        nsi_candidate_named(robot, candidate, local[k], "m", place.e[k]);
-    }
+    name_point_vector(robot, candidate, "local", "m", &place);
     return ns_neg(
         nsi_candidate_named(robot, candidate, "depth", "m", ns_neg(candidate->point.gap)));
 }

@@ -25,6 +25,11 @@ typedef struct nsi_candidate {
     ns_expr near;            // 0: balls around the two shapes are apart, so nothing can touch
     nsi_contact_point point;
     vec3 tangent[2]; // with the normal a right-handed frame: normal, tangent 1, tangent 2
+    ns_expr* param;  // (nparam of the law) known so far, invalid before: nsi_candidate_param()
+
+    // What networks did to position and normal (nsi_candidates_name()).
+    bool named, moved, turned;
+    vec3 displacement, turn;
 } nsi_candidate;
 
 typedef struct nsi_candidates {
@@ -42,15 +47,24 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
 // How many there are.
 uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options, int law);
 
-// Parameter k of the candidate's law.
+// Name position and normal of all points, once per step; networks there change them and the tangents. Before
+// anything is computed from them.
+void nsi_candidates_name(const nsi_robot* robot, nsi_candidates* candidates);
+
+// The same points of a robot that has moved since: what networks did to the named ones is done to them.
+void nsi_candidates_follow(const nsi_candidates* named, nsi_candidates* moved);
+
+// Parameter k of the candidate's law at this point. Friction and restitution are quantities of the point,
+// contact/<pair>/<index>/mu: asked of candidates of the state at which a step begins, not of those of a
+// moved robot.
 ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k);
 
 // A quantity contact/<pair>/<index>/<what>, to go on with.
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
                             const char* what, const char* unit, ns_expr x);
 
-// Names position, normal and the place on the first geometry's link, and gives the gap after its
-// depth has been named.
+// Names the place on the first geometry's link, and gives the gap after its depth has been named. Position
+// and normal are named as well, to look at only, if nsi_candidates_name() did not.
 ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
                           const nsi_candidate* candidate);
 

@@ -82,6 +82,7 @@ static void trace_forces(const nsi_robot* robot, const nsi_contact_options* opti
     if (!pose) return;
     nsi_link_poses(robot, pose);
     if (!nsi_candidates_find(robot, pose, options, law, &candidates)) return;
+    nsi_candidates_name(robot, &candidates);
     for (uint32_t k = 0; k < candidates.count;) {
         const nsi_candidate* first = &candidates.data[k];
         force on_a = fo_zero(), on_b = fo_zero();

@@ -62,4 +62,8 @@ void nsi_crba(const nsi_robot* robot, ns_expr* M) {
             }
         }
     }
+
+    for (uint32_t k = 0; robot->mass_change && k < nv * nv; k++) {
+        M[k] = ns_add(M[k], robot->mass_change[k]);
+    }
 }

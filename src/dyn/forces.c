@@ -25,13 +25,13 @@ ns_expr nsi_named_force(ns_expr x, const nsi_link* l, uint32_t k, const char* wh
     return x;
 }
 
-void nsi_observed(ns_expr x, const char* unit, const char* format, ...) {
+ns_expr nsi_observed(ns_expr x, const char* unit, const char* format, ...) {
     char name[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
-    nsi_trace_observe(name, unit, x);
+    return nsi_trace_observe(name, unit, x);
 }
 
 // Beyond a limit: a spring and damper that only push back.

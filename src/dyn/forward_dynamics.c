@@ -1,5 +1,5 @@
 // Forward dynamics of any model: the articulated body algorithm for trees, a factored mass matrix for
-// models with mimic joints, whose motion is not that of a tree.
+// models with mimic joints, whose motion is not that of a tree, and for one that networks change.
 
 #include "dyn/robot.h"
 #include "dyn/solve.h"
@@ -7,12 +7,12 @@
 
 void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
                           ns_expr* qdd) {
-    if (!robot->model->has_mimic) {
+    if (!robot->model->has_mimic && !robot->mass_change) {
         nsi_aba(robot, tau, inertia_added, qdd);
         return;
     }
 
-    // Mimic joints make M qdd = tau - bias the shortest way: factor the full mass matrix.
+    // M qdd = tau - bias by factoring the full mass matrix.
     uint32_t nv = robot->model->sizes.nv;
     ns_expr* M = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *M);
     ns_expr* rest = nsi_robot_alloc(robot, nv, sizeof *rest);

@@ -21,6 +21,15 @@ void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose) {
     }
 }
 
+nsi_link_pose nsi_surface_pose(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link) {
+    nsi_link_pose at = pose[link];
+    if (!robot->pose_change) return at;
+    const nsi_pose_change* change = &robot->pose_change[link];
+    if (change->moved) at.position = v3_add(at.position, change->displacement);
+    if (change->turned) at.R = m3_mul(at.R, change->turn);
+    return at;
+}
+
 // Pull a nearly unit quaternion back to unit length: one Newton step for 1/sqrt(q.q), which is
 // exact to second order in the deviation and needs no root.
 static quat renormalize(quat q) {
@@ -90,6 +99,11 @@ ns_expr nsi_kinetic_energy(const nsi_robot* robot) {
         for (uint32_t k = 0; k < body->nv; k++) {
             sum = ns_add(sum, ns_mul(armature, ns_mul(body->rate[k], body->rate[k])));
         }
+    }
+    uint32_t nv = robot->model->sizes.nv;
+    for (uint32_t k = 0; robot->mass_change && k < nv * nv; k++) {
+        ns_expr rates = ns_mul(robot->qd[k / nv], robot->qd[k % nv]);
+        sum = ns_add(sum, ns_mul(robot->mass_change[k], rates));
     }
     return ns_mul(ns_const(0.5), sum);
 }

@@ -166,6 +166,13 @@ bool nsi_robot_init(nsi_robot* robot, const ns_model* model, const ns_expr* para
     return robot->graph->error.status == NS_OK;
 }
 
+bool nsi_robot_move(const nsi_robot* robot, const ns_expr* q, const ns_expr* qd, nsi_robot* moved) {
+    bool ok = nsi_robot_init(moved, robot->model, robot->param, q, qd);
+    moved->pose_change = robot->pose_change;
+    moved->mass_change = robot->mass_change;
+    return ok;
+}
+
 void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_expr* tau,
                              ns_expr* internal) {
     const nsi_link* l = &robot->model->links[link];

@@ -35,6 +35,13 @@ typedef struct nsi_placement {
     vec3 position;
 } nsi_placement;
 
+// What networks do to the pose of a link, as contact sees it: its geometries move, the joints do not.
+typedef struct nsi_pose_change {
+    bool moved, turned;
+    vec3 displacement; // in the world
+    mat3 turn;         // before the link's own orientation
+} nsi_pose_change;
+
 struct nsi_robot {
     const ns_model* model;
     ns_graph* graph;
@@ -44,6 +51,10 @@ struct nsi_robot {
     nsi_body* body;        // (nlink); nv = 0 and unused for welded links
     nsi_placement* place;  // (nlink)
     const force* external; // (nlink) forces on bodies in their frames, or NULL; set by the caller
+
+    // What networks change beyond parameters; NULL for nothing. Set by the caller.
+    const nsi_pose_change* pose_change; // (nlink)
+    const ns_expr* mass_change;         // (nv x nv) added to the mass matrix, symmetric
 };
 
 // Names and expressions of all this at state q, qd. `param` has one expression per parameter of the
@@ -51,6 +62,9 @@ struct nsi_robot {
 // taken from the traced graph's arena. False when out of memory (the trace fails).
 bool nsi_robot_init(nsi_robot* robot, const ns_model* model, const ns_expr* param, const ns_expr* q,
                     const ns_expr* qd);
+
+// The same robot at another state, with the changes of networks; without forces from outside.
+bool nsi_robot_move(const nsi_robot* robot, const ns_expr* q, const ns_expr* qd, nsi_robot* moved);
 
 static inline ns_expr nsi_robot_param(const nsi_robot* robot, uint32_t link, uint32_t which) {
     return robot->param[robot->model->links[link].param + which];
@@ -81,8 +95,8 @@ ns_expr nsi_named(ns_expr x, const char* unit, const char* format, ...) NSI_PRIN
 // The same for a force of joint velocity k: "joint/<joint>/<what>", then "/<k>" where there are several.
 ns_expr nsi_named_force(ns_expr x, const nsi_link* link, uint32_t k, const char* what);
 
-// A name for what nothing depends on.
-void nsi_observed(ns_expr x, const char* unit, const char* format, ...) NSI_PRINTF(3, 4);
+// A name for what nothing depends on unless a network changes it: what to go on with then.
+ns_expr nsi_observed(ns_expr x, const char* unit, const char* format, ...) NSI_PRINTF(3, 4);
 
 // The control of an actuator as it acts: within its limits. For a series-elastic one this is its
 // motor's angle.
@@ -107,8 +121,8 @@ void nsi_aba(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_
 // no bit (contract.c).
 force nsi_without_external(const nsi_robot* robot, uint32_t i, force f);
 
-// Forward dynamics of any model: nsi_aba(), or for models with mimic joints, whose motion is not
-// that of a tree, M qdd = tau - bias with the mass matrix.
+// Forward dynamics of any model: nsi_aba(), or M qdd = tau - bias with the mass matrix for models with
+// mimic joints, whose motion is not that of a tree, and for a robot with a mass_change.
 void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
                           ns_expr* qdd);
 
@@ -116,7 +130,8 @@ void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_e
 // included.
 void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau);
 
-// Mass matrix M (nv x nv, row-major, symmetric), composite rigid bodies; armature included.
+// Mass matrix M (nv x nv, row-major, symmetric), composite rigid bodies; armature and the robot's
+// mass_change included.
 void nsi_crba(const nsi_robot* robot, ns_expr* M);
 
 // Twist of a unit of velocity k of a body's joint, in the world's axes about the link's origin; R is
@@ -130,6 +145,9 @@ typedef struct nsi_link_pose {
 } nsi_link_pose;
 
 void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose); // (nlink)
+
+// Where the geometries of a link are: at its pose, unless a network changes that.
+nsi_link_pose nsi_surface_pose(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link);
 
 // q (+) dq: coordinates after a displacement dq (nv), a velocity times a time. Quaternions use the
 // exponential map of the rotation in the body frame. `next` (nq) may not be q.

@@ -145,7 +145,9 @@ static void make_observations(const nsi_stepper* s) {
 
 // ---- one state -----------------------------------------------------------------------------
 
-static void name_state(const nsi_stepper* s, const nsi_robot* robot);
+static bool mass_matrix_may_change(const nsi_stepper* s);
+static void change_mass_matrix(const nsi_stepper* s, nsi_robot* robot);
+static void name_state(const nsi_stepper* s, nsi_robot* robot);
 static void name_rest(const nsi_stepper* s, const nsi_robot* robot);
 static bool networks_read_rest(const nsi_stepper* s);
 
@@ -193,6 +195,7 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
     // What follows from these.
     if (!nsi_robot_init(&at->robot, m, at->param, at->q, at->qd)) return false;
     nsi_trace_stage(NS_STAGE_STATE);
+    if (mass_matrix_may_change(s)) change_mass_matrix(s, &at->robot);
     name_state(s, &at->robot);
     if (!s->first->graph) *s->first = at->robot;
     return s->graph->error.status == NS_OK;
@@ -253,6 +256,21 @@ static void name_bias(const nsi_stepper* s, const nsi_robot* robot, ns_expr* tau
     }
 }
 
+// Forward dynamics. While a hook only looks at what depends on what, the factors of a mass matrix that
+// may change are left out, which are many: accelerations depend on its numbers as on forces.
+static void solve_accelerations(const nsi_stepper* s, nsi_robot* robot, ns_expr* tau,
+                                const ns_expr* added, ns_expr* qdd) {
+    uint32_t nv = s->model->sizes.nv;
+    nsi_robot plain = *robot;
+    if (s->options->hook && robot->mass_change) {
+        for (uint32_t k = 0; k < nv * nv; k++) {
+            tau[k / nv] = ns_add(tau[k / nv], robot->mass_change[k]);
+        }
+        plain.mass_change = NULL;
+    }
+    nsi_forward_dynamics(&plain, tau, added, qdd);
+}
+
 void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slope, ns_expr* qdd) {
     uint32_t nv = s->model->sizes.nv;
     nsi_trace_stage(NS_STAGE_FORCES);
@@ -261,7 +279,7 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slop
     nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, at->tau, slope);
     ns_expr dt = ns_const(s->options->timestep);
     for (uint32_t k = 0; k < nv && slope; k++) slope[k] = ns_mul(dt, slope[k]);
-    nsi_forward_dynamics(&at->robot, at->tau, slope, qdd);
+    solve_accelerations(s, &at->robot, at->tau, slope, qdd);
     nsi_trace_stage(NS_STAGE_ACCELERATION);
     for (uint32_t k = 0; k < nv; k++) {
         const char* unit = nsi_velocity_slides(s->model, k) ? "m/s^2" : "rad/s^2";
@@ -284,11 +302,42 @@ static void name_vec3(vec3 v, const char* unit, const char* link, const char* wh
     }
 }
 
+// Name a link's pose. What networks do to it is left in `change`; false when there is none.
+static bool name_pose(const char* link, const nsi_link_pose* pose, quat turn,
+                      nsi_pose_change* change) {
+    static const char* const parts[7] = {"x", "y", "z", "qw", "qx", "qy", "qz"};
+    const ns_expr given[7] = {pose->position.e[0],
+                              pose->position.e[1],
+                              pose->position.e[2],
+                              turn.w,
+                              turn.x,
+                              turn.y,
+                              turn.z};
+    ns_expr to[7];
+    *change = (nsi_pose_change){.moved = false};
+    for (int k = 0; k < 7; k++) {
+        to[k] = nsi_observed(given[k], k < 3 ? "m" : "", "link/%s/pose/%s", link, parts[k]);
+        bool same = to[k].id == given[k].id;
+        if (k < 3) change->moved = change->moved || !same;
+        if (k >= 3) change->turned = change->turned || !same;
+    }
+    if (change->moved) {
+        change->displacement = v3_sub(v3(to[0], to[1], to[2]), pose->position);
+    }
+    if (change->turned) {
+        mat3 R = m3_from_quat(q_normalize((quat){to[3], to[4], to[5], to[6]}));
+        change->turn = m3_mul(m3_transpose(pose->R), R);
+    }
+    return change->moved || change->turned;
+}
+
 // Orientations as quaternions, from the parent down.
-static void name_poses(const nsi_stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
+static void name_poses(const nsi_stepper* s, nsi_robot* robot, const nsi_link_pose* pose) {
     const ns_model* m = s->model;
     quat* turn = nsi_arena_alloc(&s->graph->arena, (m->sizes.nlink + 1) * sizeof *turn);
-    if (!turn) {
+    nsi_pose_change* change = nsi_robot_alloc(robot, m->sizes.nlink, sizeof *change);
+    bool any = false;
+    if (!turn || !change) {
         nsi_graph_fail_nomem(s->graph);
         return;
     }
@@ -311,16 +360,12 @@ static void name_poses(const nsi_stepper* s, const nsi_robot* robot, const nsi_l
         }
         bool in_world = l->parent == NSI_NONE || joint->info.in_world;
         turn[i] = in_world ? q : q_mul(turn[l->parent], q);
-
-        name_vec3(pose[i].position, "m", l->def.name, "pose");
-        nsi_observed(turn[i].w, "", "link/%s/pose/qw", l->def.name);
-        nsi_observed(turn[i].x, "", "link/%s/pose/qx", l->def.name);
-        nsi_observed(turn[i].y, "", "link/%s/pose/qy", l->def.name);
-        nsi_observed(turn[i].z, "", "link/%s/pose/qz", l->def.name);
+        if (name_pose(l->def.name, &pose[i], turn[i], &change[i])) any = true;
     }
+    if (any) robot->pose_change = change;
 }
 
-static void name_links(const nsi_stepper* s, const nsi_robot* robot, const nsi_link_pose* pose) {
+static void name_links(const nsi_stepper* s, nsi_robot* robot, const nsi_link_pose* pose) {
     name_poses(s, robot, pose);
     for (uint32_t i = 0; i < s->model->sizes.nlink; i++) {
         const char* name = s->model->links[i].def.name;
@@ -378,7 +423,7 @@ static void name_joints(const nsi_stepper* s, const nsi_robot* robot) {
 }
 
 // What follows from the state alone, before the forces: networks may read all of it.
-static void name_state(const nsi_stepper* s, const nsi_robot* robot) {
+static void name_state(const nsi_stepper* s, nsi_robot* robot) {
     nsi_link_pose* pose = nsi_robot_alloc(robot, s->model->sizes.nlink, sizeof *pose);
     if (s->graph->error.status != NS_OK) return;
     name_joints(s, robot);
@@ -461,6 +506,55 @@ static bool needs_rest(const nsi_stepper* s) {
     return false;
 }
 
+static ns_expr name_mass(const nsi_stepper* s, uint32_t row, uint32_t column, ns_expr x) {
+    int sliding = nsi_velocity_slides(s->model, row) + nsi_velocity_slides(s->model, column);
+    const char* unit = sliding == 2 ? "kg" : sliding == 1 ? "kg m" : "kg m^2";
+    return nsi_observed(x, unit, "mass_matrix/%u/%u", row, column);
+}
+
+// Is there a network at the mass matrix, or a hook that looks for places of networks?
+static bool mass_matrix_may_change(const nsi_stepper* s) {
+    const nsi_binding* binding = s->options->binding;
+    if (s->options->hook) return true;
+    for (uint32_t u = 0; binding && u < binding->ninstance; u++) {
+        const nsi_network_instance* use = &binding->instances[u];
+        for (uint32_t k = 0; k < use->noutput; k++) {
+            if (ns_glob_match("mass_matrix/**", use->outputs[k])) return true;
+        }
+    }
+    return false;
+}
+
+// Name the mass matrix, and keep what networks do to it. It stays symmetric: a network at one of two
+// equal numbers changes both.
+static void change_mass_matrix(const nsi_stepper* s, nsi_robot* robot) {
+    uint32_t nv = s->model->sizes.nv;
+    ns_expr* M = nsi_step_expressions(s, (size_t)nv * nv);
+    ns_expr* change = nsi_step_expressions(s, (size_t)nv * nv);
+    if (s->graph->error.status != NS_OK) return;
+    nsi_crba(robot, M);
+    for (uint32_t i = 0; i < nv; i++) {
+        for (uint32_t j = 0; j < nv; j++) {
+            ns_expr given = M[i * nv + j], *upper = &change[j * nv + i];
+            if (j >= i) { // `change` holds the number itself until its mirror image is named
+                change[i * nv + j] = name_mass(s, i, j, given);
+                continue;
+            }
+            ns_expr to = name_mass(s, i, j, *upper);
+            if (s->augmenter && upper->id != given.id && to.id != upper->id) {
+                nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
+                               "mass_matrix/%u/%u and mass_matrix/%u/%u are one number; attach a"
+                               " network to one of them",
+                               j, i, i, j);
+                return;
+            }
+            *upper = change[i * nv + j] = to;
+        }
+    }
+    for (uint32_t k = 0; k < nv * nv; k++) change[k] = ns_sub(change[k], M[k]);
+    robot->mass_change = change;
+}
+
 // What takes long to trace: numbers for each pair of joints. At the state where the step begins, with
 // what networks do to it.
 static void name_rest(const nsi_stepper* s, const nsi_robot* robot) {
@@ -472,16 +566,15 @@ static void name_rest(const nsi_stepper* s, const nsi_robot* robot) {
             *angular = nsi_step_expressions(s, 3 * (size_t)nv);
     if (s->graph->error.status != NS_OK) return;
 
-    // The mass matrix.
-    nsi_trace_stage(NS_STAGE_AFTER);
-    nsi_crba(robot, M);
-    for (uint32_t k = 0; k < nv * nv; k++) {
-        int sliding = nsi_velocity_slides(m, k / nv) + nsi_velocity_slides(m, k % nv);
-        const char* unit = sliding == 2 ? "kg" : sliding == 1 ? "kg m" : "kg m^2";
-        nsi_observed(M[k], unit, "mass_matrix/%u/%u", k / nv, k % nv);
+    // The mass matrix, unless networks had to see it before.
+    if (!mass_matrix_may_change(s)) {
+        nsi_trace_stage(NS_STAGE_STATE);
+        nsi_crba(robot, M);
+        for (uint32_t k = 0; k < nv * nv; k++) name_mass(s, k / nv, k % nv, M[k]);
     }
 
     // Jacobians of link origins, in world axes.
+    nsi_trace_stage(NS_STAGE_AFTER);
     nsi_link_poses(robot, pose);
     for (uint32_t i = 0; i < m->sizes.nlink; i++) {
         const char* name = m->links[i].def.name;

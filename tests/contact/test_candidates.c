@@ -2,11 +2,14 @@
 // distance, finite numbers at degenerate poses, little cost.
 
 #include "base/common.h"
+#include "contact/contact_stages.h"
 #include "contact/shapes.h"
 #include "contact/shapes_rig.h"
+#include "expr/trace.h"
 #include "neuralsim/program.h"
 #include "support/assert.h"
 #include "support/check.h"
+#include "support/modelfile.h"
 #include "support/randomtree.h"
 #include "support/residual.h"
 #include "support/tracing.h"
@@ -480,8 +483,78 @@ static void pairs_cost_little(void** state) {
     }
 }
 
+// ---- changes by networks -------------------------------------------------------------------
+
+static ns_expr tilt_and_shift(void* context, const char* name, ns_expr x) {
+    (void)context;
+    if (strcmp(name, "contact/ball:ground/0/normal/x") == 0) return ns_add(x, ns_const(0.75));
+    if (strcmp(name, "contact/ball:ground/0/position/y") == 0) return ns_add(x, ns_const(0.02));
+    return x;
+}
+
+static void output_vector(const char* name, vec3 v) {
+    char full[40];
+    for (int k = 0; k < 3; k++) {
+        snprintf(full, sizeof full, "%s/%d", name, k);
+        ns_output(full, v.e[k]);
+    }
+}
+
+// What a network does to a point at the start of a step is done to the same point later in it.
+static void changes_follow_a_moved_robot(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><worldbody><geom name='ground' type='plane' size='1 1 1'/><body name='ball'"
+        " pos='0 0 0.1'><freejoint/><geom name='ball' type='sphere' size='0.1'/></body></worldbody>"
+        "</mujoco>");
+    nsi_contact_options options = {.model = NS_CONTACT_NCP};
+    ns_graph* graph = tracing_begin();
+    ns_expr q[2][7], qd[6], param[200];
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 7; k++) q[i][k] = ns_const(k == 3 ? 1.0 : 0.1 * (i + 1) * (k < 3));
+    }
+    for (int k = 0; k < 6; k++) qd[k] = ns_const(0.0);
+    assert_true(model->sizes.nparam <= 200);
+    for (uint32_t k = 0; k < model->sizes.nparam; k++) param[k] = ns_const(model->params[k].value);
+
+    nsi_robot robot, moved;
+    nsi_link_pose pose[1];
+    nsi_candidates start, later;
+    assert_true(nsi_robot_init(&robot, model, param, q[0], qd));
+    nsi_link_poses(&robot, pose);
+    assert_true(nsi_candidates_find(&robot, pose, &options, NS_CONTACT_NCP, &start));
+    nsi_trace_hook(tilt_and_shift, NULL);
+    nsi_candidates_name(&robot, &start);
+    nsi_trace_hook(NULL, NULL);
+    assert_true(nsi_robot_move(&robot, q[1], qd, &moved));
+    nsi_link_poses(&moved, pose);
+    assert_true(nsi_candidates_find(&moved, pose, &options, NS_CONTACT_NCP, &later));
+    nsi_candidates_follow(&start, &later);
+    output_vector("normal", later.data[0].point.normal);
+    output_vector("position", later.data[0].point.position);
+    output_vector("tangent1", later.data[0].tangent[0]);
+    output_vector("tangent2", later.data[0].tangent[1]);
+    tracing_end();
+
+    double out[12];
+    run_graph(graph, NULL, out);
+    const double normal[3] = {0.6, 0.0, 0.8};
+    for (int k = 0; k < 3; k++) close_to("normal", out[k], normal[k], 1e-15);
+    close_to("x", out[3], 0.2, 1e-15);
+    close_to("y", out[4], 0.2 + 0.02, 1e-15);
+    for (int k = 0; k < 2; k++) {
+        const double *t = out + 6 + 3 * k, *other = out + 6 + 3 * (1 - k);
+        close_to("tangent along the normal", dot(t, out), 0.0, 1e-15);
+        close_to("length of a tangent", dot(t, t), 1.0, 1e-15);
+        close_to("tangents", dot(t, other), 0.0, 1e-15);
+    }
+    ns_graph_free(graph);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_follow_a_moved_robot),
         cmocka_unit_test(slots_are_as_documented),
         cmocka_unit_test(swapping_turns_the_normal),
         cmocka_unit_test(moving_both_changes_nothing),

@@ -1,5 +1,5 @@
-// Networks that read what the step writes down later: the state in any order, parameters that depend on
-// functions of the state, and what is a cycle.
+// Networks at any variable, fed from any other: the state in any order, parameters that depend on functions
+// of the state, friction of single points, normals, poses, the mass matrix; and what is a cycle.
 
 #include "sim/augment_rig.h"
 
@@ -210,9 +210,301 @@ static void cycles_are_told_with_their_path(void** state) {
             "networks:\n  - {name: n, inputs: [q/0], outputs: [joint/hinge/damping],"
             " structure: dissipative, conjugate: [qdd/0]}\n",
             "conjugate: \"qdd/0\" is computed from the output \"joint/hinge/damping\"");
+    refused(ball, NS_CONTACT_NCP,
+            "networks:\n  - {name: n, each: contact/*/*, inputs: [\"{}/force/normal\"], outputs:"
+            " [\"{}/mu\"]}\n",
+            "/0/mu -> contact/ball:ground/0/force/normal; use"
+            " \"prev:contact/ball:ground/0/force/normal\", its value in the step before");
     refused(pendulum, -1,
             "formulas:\n  - {name: f, output: joint/hinge/damping, formula: '2 * \"qdd/0\"'}\n",
             "formula \"f\": formula: \"qdd/0\" is computed from the output");
+}
+
+// ---- contact points ------------------------------------------------------------------------
+
+static void same_motion(const char* what, const rig* a, const rig* b, double within) {
+    uint32_t n = a->nq + ns_model_get_sizes(a->model).nv;
+    assert_int_equal(a->steps, b->steps);
+    for (uint32_t s = 0; s <= a->steps; s++) {
+        for (uint32_t k = 0; k < n; k++) {
+            close_to(what, state_at(a, s)[k], state_at(b, s)[k], within);
+        }
+    }
+}
+
+static ns_system_options contact_options(int law, const ns_param_value* set, uint32_t nset) {
+    ns_system_options o = ns_default_system_options();
+    o.contact = law;
+    o.set = set;
+    o.nset = nset;
+    return o;
+}
+
+// Friction of each point that depends on its place: with springs the force is mu times the rest of the
+// law, static friction follows.
+static void friction_of_a_point_reads_its_place(void** state) {
+    (void)state;
+    static const ns_param_value set[] = {{"contact/*/mu", 0.5}};
+    ns_system_options o = contact_options(NS_CONTACT_SPRING, set, 1);
+    static const char* const inputs[] = {"position/x", "velocity/tangent1", "force/normal"};
+    for (int k = 0; k < 3; k++) {
+        char yaml[300];
+        snprintf(yaml, sizeof yaml,
+                 "networks:\n  - {name: n, each: contact/*/*, inputs: [\"{}/%s\"], outputs:"
+                 " [\"{}/mu\"]}\n",
+                 inputs[k]);
+        rig a = rig_make(ball, yaml, &o, 200);
+        WEIGHTS(&a, 0.2, 0.1);
+        snprintf(yaml, sizeof yaml,
+                 "formulas:\n  - {name: f, each: contact/*/*, output: \"{}/friction\", mode: scale,"
+                 " formula: '(0.2 * \"{}/%s\" + 0.1) / 0.5'}\n",
+                 inputs[k]);
+        rig b = rig_make(ball, yaml, &o, 200);
+        double x[4] = {0.3, -0.002, 1.0, 0.0};
+        memcpy(a.x0, x, sizeof x);
+        memcpy(b.x0, x, sizeof x);
+        rig_run(&a);
+        rig_run(&b);
+        same_motion(inputs[k], &a, &b, 1e-11);
+        assert_true(state_at(&a, 200)[2] < 0.99); // it was braked
+        rig_free(&a);
+        rig_free(&b);
+    }
+}
+
+// The same for rigid contact: sliding and bouncing in closed form.
+static void rigid_points_have_their_own_friction_and_restitution(void** state) {
+    (void)state;
+    static const ns_param_value set[] = {
+        {"contact/*/cfm", 0.0}, {"contact/*/mu", 0.5}, {"contact/*/restitution", 0.5}};
+    ns_system_options o = contact_options(NS_CONTACT_NCP, set, 3);
+    const double dt = 0.0005, g = 9.81;
+    rig r = rig_make(ball,
+                     "networks:\n  - {name: n, inputs: [contact/*/0/velocity/tangent1,"
+                     " contact/*/0/position/x], outputs: [contact/*/0/mu]}\n",
+                     &o, 1);
+    WEIGHTS(&r, 0.03, -0.2, 0.1);
+    r.x0[0] = 0.4;
+    r.x0[1] = -1e-12;
+    r.x0[2] = 1.0;
+    rig_run(&r);
+    double mu = 0.5 + 0.03 * 1.0 - 0.2 * 0.4 + 0.1;
+    close_to("sliding", state_at(&r, 1)[2], 1.0 - mu * g * dt, 1e-9);
+    rig_free(&r);
+
+    r = rig_make(ball,
+                 "networks:\n  - {name: n, inputs: [contact/*/0/velocity/normal], outputs:"
+                 " [contact/*/0/restitution]}\n",
+                 &o, 1);
+    WEIGHTS(&r, 0.1, 0.05);
+    r.x0[1] = -1e-12;
+    r.x0[3] = -2.0;
+    rig_run(&r);
+    close_to("bounce", state_at(&r, 1)[3], (0.5 - 0.2 + 0.05) * 2.0 - g * dt, 1e-8);
+    rig_free(&r);
+}
+
+// ---- geometry of contact -------------------------------------------------------------------
+
+// A ball on a slope that only a network knows, without friction: it slides down, by plain C.
+static void terrain_can_have_a_learned_normal(void** state) {
+    (void)state;
+    static const ns_param_value set[] = {{"contact/*/mu", 0.0},
+                                         {"contact/*/stiffness", 4e4},
+                                         {"contact/*/damping", 0.4},
+                                         {"contact/*/exponent", 1.5}};
+    ns_system_options o = contact_options(NS_CONTACT_SPRING, set, 4);
+    rig r = rig_make(ball,
+                     "networks:\n  - {name: n, inputs: [contact/*/0/position/x], outputs:"
+                     " [contact/*/0/normal/x], bias: false}\n",
+                     &o, 300);
+    WEIGHTS(&r, -0.8);
+    double x[4] = {0.5, -0.001, 0.1, 0.0}, m = 0.5, dt = 0.0005;
+    memcpy(r.x0, x, sizeof x);
+    rig_run(&r);
+    for (uint32_t s = 0; s < 300; s++) {
+        double nx = -0.8 * x[0], norm = sqrt(1.0 + nx * nx), fx = 0.0, fz = 0.0;
+        if (x[1] < 0.0) {
+            double vn = (nx * x[2] + x[3]) / norm, elastic = 4e4 * pow(-x[1], 1.5);
+            double f = fmax(0.0, elastic * (1.0 - 0.4 * vn));
+            fx = f * nx / norm, fz = f / norm;
+        }
+        x[2] += dt * fx / m;
+        x[3] += dt * (fz / m - 9.81);
+        x[0] += dt * x[2];
+        x[1] += dt * x[3];
+        for (int k = 0; k < 4; k++) close_to("slope", state_at(&r, s + 1)[k], x[k], 1e-10);
+    }
+    assert_true(x[2] < -0.1); // downhill
+    rig_free(&r);
+}
+
+static const char rolling[] =
+    "<mujoco><option timestep='0.0005'/><worldbody><geom name='ground' type='plane' size='5 5 1'/>"
+    "<body name='ball' pos='0 0 0.099'><freejoint/>"
+    "<geom name='ball' type='sphere' size='0.1' mass='0.5'/></body></worldbody></mujoco>";
+
+// A force that acts beside the centre turns the ball.
+static void contact_positions_can_change(void** state) {
+    (void)state;
+    static const char* const observe[] = {"contact/*/0/force/normal"};
+    static const ns_param_value set[] = {{"contact/*/mu", 0.0}};
+    ns_system_options o = contact_options(NS_CONTACT_SPRING, set, 1);
+    o.observe = observe;
+    o.nobserve = 1;
+    rig r = rig_make(rolling,
+                     "networks:\n  - {name: n, inputs: [q/0], outputs: [contact/*/0/position/x]}\n",
+                     &o, 1);
+    WEIGHTS(&r, 0.0, 0.03);
+    rig_run(&r);
+    double force = r.observations[0], I = 0.4 * 0.5 * 0.1 * 0.1;
+    assert_true(force > 1.0);
+    close_to("spin", state_at(&r, 1)[7 + 4], -0.0005 * 0.03 * force / I, 1e-12);
+    rig_free(&r);
+}
+
+// A link whose pose is corrected touches elsewhere; its motion is otherwise the same.
+static void link_poses_move_geometries(void** state) {
+    (void)state;
+    ns_system_options o = contact_options(NS_CONTACT_SPRING, NULL, 0);
+    static const char* const observe[] = {"link/ball/pose/z", "energy/potential"};
+    o.observe = observe;
+    o.nobserve = 2;
+    rig a = rig_make(ball, "networks:\n  - {name: n, inputs: [q/0], outputs: [link/ball/pose/z]}\n",
+                     &o, 100);
+    rig b = rig_make(
+        ball, "networks:\n  - {name: n, inputs: [q/0], outputs: [contact/*/0/depth]}\n", &o, 100);
+    WEIGHTS(&a, 0.02, -0.003);
+    WEIGHTS(&b, -0.02, 0.003);
+    a.x0[1] = b.x0[1] = 0.004;
+    a.x0[2] = b.x0[2] = 0.3;
+    rig_run(&a);
+    rig_run(&b);
+    same_motion("pose", &a, &b, 1e-12);
+    assert_true(state_at(&a, 100)[1] < 0.003);
+    for (uint32_t s = 0; s < 100; s++) {
+        double change = 0.02 * state_at(&a, s)[0] - 0.003;
+        close_to("pose", a.observations[2 * s] - b.observations[2 * s], change, 1e-12);
+        close_to("energy", a.observations[2 * s + 1], b.observations[2 * s + 1], 1e-12);
+    }
+    rig_free(&a);
+    rig_free(&b);
+
+    // Turned: as a geometry that is turned on its link.
+    static const char box[] =
+        "<mujoco><option timestep='0.0005'/><worldbody>"
+        "<geom name='ground' type='plane' size='5 5 1'/><body name='box' pos='0 0 0.1'>"
+        "<joint name='z' type='slide' axis='0 0 1'/>"
+        "<geom name='box' type='box' size='0.1 0.2 0.1' mass='0.5'/></body></worldbody></mujoco>";
+    static const ns_param_value turned[] = {{"geom/box/origin/rx", 0.3}};
+    o.nobserve = 0;
+    rig c = rig_make(box,
+                     "networks:\n  - {name: n, inputs: [q/0], outputs: [link/box/pose/qw,"
+                     " link/box/pose/qx], mode: replace}\n",
+                     &o, 100);
+    o.set = turned;
+    o.nset = 1;
+    rig d = rig_make(box, NULL, &o, 100);
+    WEIGHTS(&c, 0.0, 0.0, cos(0.15), sin(0.15));
+    c.x0[0] = d.x0[0] = 0.06;
+    rig_run(&c);
+    rig_run(&d);
+    same_motion("turned", &c, &d, 1e-11);
+    assert_true(state_at(&c, 100)[1] > -0.04); // it was stopped
+    rig_free(&c);
+    rig_free(&d);
+}
+
+// ---- the mass matrix -----------------------------------------------------------------------
+
+static void networks_at_the_mass_matrix(void** state) {
+    (void)state;
+    // On the diagonal: an armature.
+    static const ns_param_value armature[] = {{"joint/joint0/armature", 0.3}};
+    static const char* const observe[] = {"energy/kinetic", "mass_matrix/0/0"};
+    for (int integrator = 0; integrator < 3; integrator++) {
+        ns_system_options o = ns_default_system_options();
+        o.integrator = integrator;
+        o.observe = observe;
+        o.nobserve = 2;
+        rig a = rig_make("double_pendulum.urdf",
+                         "networks:\n  - {name: n, inputs: [q/0], outputs: [mass_matrix/0/0]}\n",
+                         &o, 200);
+        o.set = armature;
+        o.nset = 1;
+        rig b = rig_make("double_pendulum.urdf", NULL, &o, 200);
+        WEIGHTS(&a, 0.0, 0.3);
+        a.x0[0] = b.x0[0] = 1.0;
+        a.x0[3] = b.x0[3] = 2.0;
+        rig_run(&a);
+        rig_run(&b);
+        same_motion("armature", &a, &b, 1e-10);
+        for (uint32_t k = 0; k < 2 * 200; k++) {
+            close_to("observed", a.observations[k], b.observations[k], 1e-10);
+        }
+        rig_free(&a);
+        rig_free(&b);
+    }
+
+    // Off the diagonal, at either of the two numbers: (2, c; c, 2) qdd = (1, 0), c = x.
+    for (int k = 0; k < 2; k++) {
+        char yaml[200];
+        snprintf(yaml, sizeof yaml,
+                 "networks:\n  - {name: n, inputs: [q/0], outputs: [mass_matrix/%d/%d]}\n", k,
+                 1 - k);
+        rig r = rig_make(table, yaml, NULL, 30);
+        WEIGHTS(&r, 1.0, 0.0);
+        double x[4] = {0.5, 0.0, 0.2, 0.0}, dt = 0.01;
+        memcpy(r.x0, x, sizeof x);
+        rig_run(&r);
+        for (uint32_t s = 1; s <= 30; s++) {
+            double c = x[0], det = 4.0 - c * c;
+            x[2] += dt * 2.0 / det;
+            x[3] -= dt * c / det;
+            x[0] += dt * x[2];
+            x[1] += dt * x[3];
+            for (int i = 0; i < 4; i++) close_to("coupled", state_at(&r, s)[i], x[i], 1e-12);
+        }
+        rig_free(&r);
+    }
+
+    // A singular matrix is the user's, and the step says where it became so.
+    rig r = rig_make(table,
+                     "networks:\n  - {name: n, inputs: [q/0], outputs: [mass_matrix/0/0], mode:"
+                     " replace}\n",
+                     NULL, 5);
+    WEIGHTS(&r, 0.0, 0.0);
+    ns_rollout_args args = rig_args(&r);
+    ns_error error = {0};
+    assert_int_equal(ns_rollout(r.system, r.work, &args, &error), NS_ERR_NONFINITE);
+    assert_non_null(strstr(error.message, "qdd/0"));
+    rig_free(&r);
+    refused(
+        table, -1,
+        "networks:\n  - {name: n, inputs: [q/0], outputs: [mass_matrix/0/1, mass_matrix/1/0]}\n",
+        "mass_matrix/0/1 and mass_matrix/1/0 are one number");
+}
+
+// Six numbers per joint place it on its parent: as if the file had them.
+static void networks_at_joint_transforms(void** state) {
+    (void)state;
+    static const ns_param_value moved[] = {{"joint/joint1/origin/x", 0.05},
+                                           {"joint/joint1/origin/ry", 0.2}};
+    ns_system_options o = ns_default_system_options();
+    rig a = rig_make("double_pendulum.urdf",
+                     "networks:\n  - {name: n, inputs: [joint/joint0/cos], outputs:"
+                     " [joint/joint1/origin/x, joint/joint1/origin/ry], mode: replace}\n",
+                     &o, 200);
+    o.set = moved;
+    o.nset = 2;
+    rig b = rig_make("double_pendulum.urdf", NULL, &o, 200);
+    WEIGHTS(&a, 0.0, 0.0, 0.05, 0.2);
+    a.x0[0] = b.x0[0] = 1.0;
+    rig_run(&a);
+    rig_run(&b);
+    same_motion("transform", &a, &b, 1e-10);
+    rig_free(&a);
+    rig_free(&b);
 }
 
 // ---- gradients -----------------------------------------------------------------------------
@@ -289,6 +581,13 @@ int main(void) {
         cmocka_unit_test(chains_of_late_networks),
         cmocka_unit_test(forces_read_the_mass_matrix),
         cmocka_unit_test(cycles_are_told_with_their_path),
+        cmocka_unit_test(friction_of_a_point_reads_its_place),
+        cmocka_unit_test(rigid_points_have_their_own_friction_and_restitution),
+        cmocka_unit_test(terrain_can_have_a_learned_normal),
+        cmocka_unit_test(contact_positions_can_change),
+        cmocka_unit_test(link_poses_move_geometries),
+        cmocka_unit_test(networks_at_the_mass_matrix),
+        cmocka_unit_test(networks_at_joint_transforms),
         cmocka_unit_test(late_networks_have_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
