@@ -11,11 +11,15 @@
 static const char help[] =
     "usage: neuralsim quantities MODEL [PATTERN] [OPTIONS]\n"
     "\n"
-    "Lists states, controls and every quantity that can be observed (eval --quantity, simulate\n"
-    "--observe), in the order in which a step computes them. Stages: start (inputs of the step),\n"
-    "state (functions of the inputs), contact (springs), forces, acceleration, impulses (rigid\n"
-    "contact), after (outputs that no other quantity depends on). The last column says whether a\n"
-    "network of a blueprint can be attached.\n"
+    "Lists states and controls, by their names in blueprints and their columns in tables, and "
+    "every\n"
+    "quantity that can be observed (eval --quantity, simulate --observe), in the order of the "
+    "step.\n"
+    "Stages: start (inputs of the step), state (functions of the inputs), contact (springs), "
+    "forces,\n"
+    "acceleration, impulses (rigid contact), after (outputs that no other quantity depends on). "
+    "The\n"
+    "last column says whether a network of a blueprint can be attached.\n"
     "\n"
     "Vectors and matrices take one line, qdd [18], and so do all links and joints, link/*/pose.\n"
     "PATTERN selects names: * matches anything but a slash, ** anything; a name also selects all\n"
@@ -420,18 +424,46 @@ static void print_line(void* to, const line* l) {
     }
 }
 
-// Names by index and by joint, side by side.
+// A state or control as blueprints name it: "q/7" for the state q7, "control/hip" for the control u/hip.
+static const char* quantity_name(const model_io* p, bool state, uint32_t k, char* out,
+                                 size_t size) {
+    ns_model_sizes m = ns_model_get_sizes(p->model);
+    if (state && k < m.nq) {
+        snprintf(out, size, "q/%u", k);
+    } else if (state && k < m.nq + m.nv) {
+        snprintf(out, size, "qd/%u", k - m.nq);
+    } else if (!state && k < m.nu) {
+        snprintf(out, size, "control/%s", ns_model_actuator(p->model, k)->name);
+    } else if (!state) {
+        snprintf(out, size, "tau/%u", k - m.nu);
+    } else { // motors and earlier values are no quantities of their own
+        snprintf(out, size, "%s", ns_system_state_name(p->system, k));
+    }
+    return out;
+}
+
+// The name in blueprints and that of the column in tables.
+typedef struct input_name {
+    char quantity[1200];
+    const char* column;
+} input_name;
+
+// False when neither fits the pattern.
+static bool name_input(const quantities_command* c, const model_io* p, bool state, uint32_t k,
+                       input_name* out) {
+    quantity_name(p, state, k, out->quantity, sizeof out->quantity);
+    out->column = state ? model_io_state_name(p, k, false) : model_io_control_name(p, k, false);
+    return matches_pattern(c->pattern, out->quantity) || matches_pattern(c->pattern, out->column);
+}
+
 static uint32_t print_inputs(const quantities_command* c, const model_io* p, ns_io_kind kind) {
     bool state = kind == NS_IO_STATE;
     uint32_t shown = 0, n = state ? p->z.nx : p->z.nc;
     for (uint32_t k = 0; k < n; k++) {
-        const char* index =
-            state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
-        const char* name =
-            state ? model_io_state_name(p, k, false) : model_io_control_name(p, k, false);
-        if (!matches_pattern(c->pattern, index) && !matches_pattern(c->pattern, name)) continue;
+        input_name name;
+        if (!name_input(c, p, state, k, &name)) continue;
         if (shown++ == 0) printf(state ? "states\n" : "controls\n");
-        printf("  %-12s %s\n", index, name);
+        printf("  %-12s %s\n", name.quantity, name.column);
     }
     return shown;
 }
@@ -463,14 +495,11 @@ static void json_inputs(ns_json* j, const quantities_command* c, const model_io*
     bool state = kind == NS_IO_STATE;
     ns_json_open(j, state ? "states" : "controls", '[');
     for (uint32_t k = 0; k < (state ? p->z.nx : p->z.nc); k++) {
-        const char* index =
-            state ? ns_system_state_name(p->system, k) : ns_system_control_name(p->system, k);
-        const char* name =
-            state ? model_io_state_name(p, k, false) : model_io_control_name(p, k, false);
-        if (!matches_pattern(c->pattern, index) && !matches_pattern(c->pattern, name)) continue;
+        input_name name;
+        if (!name_input(c, p, state, k, &name)) continue;
         ns_json_open(j, NULL, '{');
-        ns_json_text(j, "name", index);
-        ns_json_text(j, "column", name);
+        ns_json_text(j, "name", name.quantity);
+        ns_json_text(j, "column", name.column);
         ns_json_close(j);
     }
     ns_json_close(j);

@@ -86,12 +86,12 @@ static void inspect_as_json(void** state) {
 static void names_lists_everything(void** state) {
     (void)state;
     run_ok("quantities " MODELS "quadruped.urdf --params");
-    assert_says(last.out, "states\n  q0           q_root_0\n");
-    assert_says(last.out, "  q18          q_RL_knee\n");
-    assert_says(last.out, "controls\n  tau0         tau_root_0\n");
+    assert_says(last.out, "states\n  q/0          q_root_0\n");
+    assert_says(last.out, "  q/18         q_RL_knee\n");
+    assert_says(last.out, "controls\n  tau/0        tau_root_0\n");
     assert_says(last.out, "\nquantities      ");
     assert_line("  qdd [18]", "m/s^2, rad/s^2", "acceleration  yes");
-    assert_line("  mass_matrix [18 x 18]", "kg, kg m, kg m^2", "after         no");
+    assert_line("  mass_matrix [18 x 18]", "kg, kg m, kg m^2", "state         yes");
     assert_line("  energy/kinetic", "J", "state         no");
     assert_line("  link/*/pose [x y z qw qx qy qz]", "m, -", "state         no       13 links");
     assert_line("  link/*/jacobian/linear [3 x 18]", "-, m", "after         no       13 links");
@@ -155,7 +155,7 @@ static void names_lists_everything(void** state) {
     json_t* controls = json_object_get(root, "controls");
     assert_int_equal(json_array_size(controls), 4);
     const json_t* first = json_array_get(controls, 0);
-    assert_string_equal(json_string_value(json_object_get(first, "name")), "u/m_left");
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "control/m_left");
     assert_string_equal(json_string_value(json_object_get(first, "column")), "u_m_left");
     json_t* quantities = json_object_get(root, "quantities");
     size_t k;
@@ -167,8 +167,8 @@ static void names_lists_everything(void** state) {
         assert_int_equal(json_integer_value(json_array_get(shape, 0)), 2);
         assert_int_equal(json_integer_value(json_array_get(shape, 1)), 2);
         assert_string_equal(json_string_value(json_object_get(entry, "unit")), "kg m^2");
-        assert_string_equal(json_string_value(json_object_get(entry, "stage")), "after");
-        assert_string_equal(json_string_value(json_object_get(entry, "network")), "no");
+        assert_string_equal(json_string_value(json_object_get(entry, "stage")), "state");
+        assert_string_equal(json_string_value(json_object_get(entry, "network")), "yes");
         found = true;
     }
     assert_true(found);
