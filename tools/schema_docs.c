@@ -3,12 +3,14 @@
 //     schema_docs FILE.md..           exit code 1 when one is not current
 //     schema_docs --write FILE.md..   bring them up to date (make docs)
 //
-// In a page a table stands between two lines, <!-- keys: train --> and <!-- end of keys -->.
+// In a page a table stands between two lines, <!-- keys: train --> and <!-- end of keys -->. The table "reads"
+// is not one of keys: it says what networks may read (reads_table.h).
 
 #include "data/map.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
 #include "nn/blueprint_data.h"
+#include "reads_table.h"
 #include "study/study_fits.h"
 #include "study/study_grid.h"
 
@@ -65,12 +67,16 @@ static bool print_page(const char* path, const char* text, nsi_text_builder* out
         const char *name = mark + strlen(begin), *close = strstr(name, " -->\n"),
                    *stop = strstr(name, end);
         const nsi_schema* schema = close ? find_table(name, (size_t)(close - name)) : NULL;
-        if (!schema || !stop) {
+        bool reads = close && strncmp(name, "reads -->", strlen("reads -->")) == 0;
+        if ((!schema && !reads) || !stop) {
             fprintf(stderr, "%s: no table of keys, or no end: %.60s\n", path, mark);
             return false;
         }
         nsi_text_add_bytes(out, at, (size_t)(close + strlen(" -->\n") - at));
-        nsi_schema_markdown(schema, out);
+        if (reads && !reads_table_print(NEURALSIM_SOURCE_DIR "/tests/data/mjcf/hopper.xml", out)) {
+            return false;
+        }
+        if (schema) nsi_schema_markdown(schema, out);
         at = stop;
     }
     nsi_text_add_bytes(out, at, strlen(at));

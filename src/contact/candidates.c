@@ -2,6 +2,8 @@
 
 #include "contact/contact_stages.h"
 
+#include "expr/trace.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -262,7 +264,9 @@ void nsi_candidates_name(const nsi_robot* robot, nsi_candidates* candidates) {
         c->turned = name_point_vector(robot, c, "normal", "", &normal);
         vec3 given = c->point.normal;
         if (c->turned) turn_candidate(c, normal);
-        c->displacement = v3_sub(position, c->point.position);
+        for (int i = 0; i < 3; i++) {
+            c->displacement.e[i] = nsi_trace_change(position.e[i], c->point.position.e[i]);
+        }
         c->turn = v3_sub(c->point.normal, given);
         c->point.position = position;
     }

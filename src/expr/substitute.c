@@ -5,7 +5,8 @@
 ns_status nsi_substitution_begin(const ns_graph* from, uint32_t first, nsi_placeholder_value* value,
                                  void* context, nsi_substitution* out, ns_error* error) {
     const ns_allocator* memory = &from->allocator;
-    *out = (nsi_substitution){.from = from, .first = first, .value = value, .context = context};
+    *out = (nsi_substitution){
+        .from = from, .first = first, .value = value, .context = context, .cyclic = NSI_NONE};
     ns_status status = ns_graph_create(memory, &out->to, error);
     if (status != NS_OK) return status;
 
@@ -83,6 +84,7 @@ static int compare_ids(const void* a, const void* b) {
 static nsi_id placeholder(nsi_substitution* s, uint32_t input, uint32_t variant) {
     uint8_t* busy = &s->busy[variant][input - s->first];
     if (*busy) {
+        s->cyclic = input - s->first;
         return nsi_graph_fail(s->to, NS_ERR_STATE, "placeholder \"%.200s\" depends on itself",
                               s->from->inputs.data[input].name);
     }

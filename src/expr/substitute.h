@@ -28,6 +28,7 @@ struct nsi_substitution {
     uint32_t* visit;                 // (nodes of `from`) the last search that came by
     uint8_t* busy[NSI_MAX_VARIANTS]; // (placeholders) being computed
     uint32_t nvisit;
+    uint32_t cyclic; // the placeholder that depends on itself, or NSI_NONE
 };
 
 // Begin, with a copy that has the ports of `from` but the placeholders, and no outputs.

@@ -106,6 +106,14 @@ void nsi_trace_conjugate(const char* velocity) {
     if (!force->conjugate) nsi_graph_fail_nomem(current);
 }
 
+ns_expr nsi_trace_change(ns_expr changed, ns_expr given) {
+    if (!current || current->error.status != NS_OK) return invalid;
+    nsi_node node = current->nodes.data[changed.id];
+    if (node.op == NSI_ADD && node.a == given.id) return (ns_expr){node.b};
+    if (node.op == NSI_ADD && node.b == given.id) return (ns_expr){node.a};
+    return ns_sub(changed, given);
+}
+
 ns_expr ns_quantity(const char* name, ns_expr x) {
     return nsi_trace_quantity(name, "", x);
 }

@@ -27,6 +27,9 @@ void nsi_trace_conjugate(const char* velocity);
 // ns_quantity() for what nothing depends on: a name to observe by. It leaves the rounding alone.
 ns_expr nsi_trace_observe(const char* name, const char* unit, ns_expr x);
 
+// By how much a quantity was changed: `changed` less `given`, and just y where it is `given` plus y.
+ns_expr nsi_trace_change(ns_expr changed, ns_expr given);
+
 // While set, ns_quantity() asks what to go on with instead of the quantity; NULL for none. Ends with the
 // trace.
 typedef ns_expr nsi_quantity_hook(void* context, const char* name, ns_expr x);

@@ -412,6 +412,18 @@ ns_graph* nsi_augmenter_resolve(nsi_augmenter* a) {
     status = ns_trace_begin(final, &traced->error);
     a->graph = final;
     if (status == NS_OK) nsi_substitution_finish(&a->resolved);
+
+    // The binding has been checked. But where a network replaces a number instead of adding to it, what
+    // is left of the physics can depend on what it replaced.
+    if (a->resolved.cyclic != NSI_NONE) {
+        const late_output* at = &a->placeholders.data[a->resolved.cyclic];
+        const nsi_network_instance* use = &a->binding->instances[a->late.data[at->late].use];
+        final->error.status = NS_OK;
+        nsi_graph_fail(final, NS_ERR_ARGUMENT,
+                       "what the network at \"%.200s\" reads is computed from it, since another"
+                       " network has the mode replace or scale: use add there, or prev: here",
+                       use->outputs[at->output]);
+    }
     if (status == NS_OK) move_quantities(a);
     return final;
 }

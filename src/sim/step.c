@@ -252,7 +252,9 @@ static void name_bias(const nsi_stepper* s, const nsi_robot* robot, ns_expr* tau
     nsi_rnea(robot, NULL, bias);
     for (uint32_t k = 0; k < nv; k++) {
         ns_expr changed = nsi_named(bias[k], nsi_force_unit(s->model, k), "bias/%u", k);
-        if (changed.id != bias[k].id) tau[k] = ns_sub(tau[k], ns_sub(changed, bias[k]));
+        if (changed.id != bias[k].id) {
+            tau[k] = ns_sub(tau[k], nsi_trace_change(changed, bias[k]));
+        }
     }
 }
 
@@ -322,7 +324,7 @@ static bool name_pose(const char* link, const nsi_link_pose* pose, quat turn,
         if (k >= 3) change->turned = change->turned || !same;
     }
     if (change->moved) {
-        change->displacement = v3_sub(v3(to[0], to[1], to[2]), pose->position);
+        for (int k = 0; k < 3; k++) change->displacement.e[k] = nsi_trace_change(to[k], given[k]);
     }
     if (change->turned) {
         mat3 R = m3_from_quat(q_normalize((quat){to[3], to[4], to[5], to[6]}));
@@ -551,7 +553,7 @@ static void change_mass_matrix(const nsi_stepper* s, nsi_robot* robot) {
             *upper = change[i * nv + j] = to;
         }
     }
-    for (uint32_t k = 0; k < nv * nv; k++) change[k] = ns_sub(change[k], M[k]);
+    for (uint32_t k = 0; k < nv * nv; k++) change[k] = nsi_trace_change(change[k], M[k]);
     robot->mass_change = change;
 }
 

@@ -77,6 +77,7 @@ static void cycles_fail(void** state) {
     assert_int_equal(nsi_substitute(&s, r.result.id, 0), NSI_NONE);
     assert_int_equal(s.to->error.status, NS_ERR_STATE);
     assert_non_null(strstr(s.to->error.message, "depends on itself"));
+    assert_true(s.cyclic < 2);
     nsi_substitution_free(&s);
     ns_graph_free(s.to);
     ns_graph_free(r.graph);

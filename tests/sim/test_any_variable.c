@@ -220,6 +220,26 @@ static void cycles_are_told_with_their_path(void** state) {
             "formula \"f\": formula: \"qdd/0\" is computed from the output");
 }
 
+// Adding to the bias leaves the torques of joints free of inertias, replacing it does not.
+static void replacing_can_close_a_cycle(void** state) {
+    (void)state;
+    static const char yaml[] =
+        "networks:\n  - {name: a, inputs: [q/0], outputs: [bias/0], mode: %s}\n"
+        "  - {name: b, inputs: [joint/hinge/tau], outputs: [link/arm/mass]}\n";
+    char text[300];
+    snprintf(text, sizeof text, yaml, "replace");
+    refused(pendulum, -1, text, "what the network at \"link/arm/mass\" reads is computed from it");
+    snprintf(text, sizeof text, yaml, "add");
+    rig r = rig_make(pendulum, text, NULL, 1);
+    WEIGHTS(&r, 0.0, 0.5, 0.2, 0.0);
+    r.x0[0] = 0.3;
+    rig_run(&r);
+    // tau = -0.5 and so m = 1.9; the sphere's own inertia stays.
+    double I = 0.4 * 2.0 * 0.01 + 1.9 * 0.25;
+    close_to("qd", state_at(&r, 1)[1], 0.002 * (-0.5 - 1.9 * 9.81 * 0.5 * sin(0.3)) / I, 1e-12);
+    rig_free(&r);
+}
+
 // ---- contact points ------------------------------------------------------------------------
 
 static void same_motion(const char* what, const rig* a, const rig* b, double within) {
@@ -581,6 +601,7 @@ int main(void) {
         cmocka_unit_test(chains_of_late_networks),
         cmocka_unit_test(forces_read_the_mass_matrix),
         cmocka_unit_test(cycles_are_told_with_their_path),
+        cmocka_unit_test(replacing_can_close_a_cycle),
         cmocka_unit_test(friction_of_a_point_reads_its_place),
         cmocka_unit_test(rigid_points_have_their_own_friction_and_restitution),
         cmocka_unit_test(terrain_can_have_a_learned_normal),
