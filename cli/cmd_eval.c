@@ -366,8 +366,8 @@ static bool create_eval_system(eval_command* c) {
     options.nfree = c->free_params.count;
     options.backend = (ns_backend)c->backend;
     cli_set_contact(&c->contact, &options);
-    // An implicit step has accelerations of its own; these are the equations of motion.
-    options.integrator = NS_INTEGRATOR_EULER;
+    // Implicit steps have accelerations of their own; these are the equations of motion.
+    options.integrator = NS_INTEGRATOR_EXPLICIT;
     c->system = cli_create_system(c->model, &options);
     return c->system != NULL;
 }

@@ -49,27 +49,63 @@ static ns_expr limit_force(const nsi_robot* robot, uint32_t link, ns_expr q, ns_
                   ns_select(ns_gt(above, zero), down, zero));
 }
 
-// Passive force of velocity k of a joint.
-static ns_expr passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, ns_expr q,
-                             ns_expr qd) {
+// A force that cannot be other than zero needs no slope.
+static bool is_zero_force(const nsi_robot* robot, ns_expr x) {
+    if (!ns_expr_is_valid(x)) return true;
+    const nsi_node* node = &robot->graph->nodes.data[x.id];
+    return node->op == NSI_CONST && node->value == 0.0;
+}
+
+// How friction f resists the velocity over a step. Its derivative is not enough: it vanishes beyond
+// friction_velocity, where a step that friction ends would overshoot, and tremble for ever. The secant
+// -f / qd is the larger one and cannot reverse the velocity, whatever inertia the joint moves.
+static ns_expr friction_slope(const nsi_robot* robot, uint32_t link, ns_expr f, ns_expr qd) {
+    if (is_zero_force(robot, f)) return ns_const(0.0);
+    ns_expr tangent, small = ns_const(1e-4); // the two differ by 1e-8 of themselves there
+    ns_gradient(f, 1, &qd, &tangent);
+    ns_expr near = ns_mul(small, nsi_robot_param(robot, link, NSI_JOINT_FRICTION_VELOCITY));
+    ns_expr slides = ns_gt(ns_abs(qd), near);
+    ns_expr secant = ns_div(f, ns_select(slides, qd, ns_const(1.0)));
+    return ns_neg(ns_select(slides, secant, tangent));
+}
+
+// How a limit resists the velocity: its damping, and what its stiffness gains during the step.
+static ns_expr limit_slope(const nsi_robot* robot, ns_expr f, ns_expr q, ns_expr qd, double dt) {
+    if (is_zero_force(robot, f)) return ns_const(0.0);
+    ns_expr at[2] = {q, qd}, slope[2];
+    ns_gradient(f, 2, at, slope);
+    return ns_neg(ns_add(slope[1], ns_mul(ns_const(dt), slope[0])));
+}
+
+// Passive forces of velocity k of a joint: those that are stiff by themselves, and the others.
+typedef struct passive_force {
+    ns_expr smooth, stiff;
+    ns_expr slope; // of the stiff ones, without what networks change in them
+} passive_force;
+
+static passive_force find_passive_force(const nsi_robot* robot, uint32_t link, uint32_t k,
+                                        ns_expr q, ns_expr qd, double dt) {
     const nsi_link* l = &robot->model->links[link];
     ns_expr damping = nsi_robot_param(robot, link, NSI_JOINT_DAMPING);
     ns_expr friction = nsi_robot_param(robot, link, NSI_JOINT_FRICTION);
     ns_expr velocity = nsi_robot_param(robot, link, NSI_JOINT_FRICTION_VELOCITY);
+    passive_force p;
 
     // Names below "force", since joint/<j>/damping and friction are those of parameters.
-    ns_expr total = nsi_named_force(ns_neg(ns_mul(damping, qd)), l, k, "force/damping");
+    p.smooth = nsi_named_force(ns_neg(ns_mul(damping, qd)), l, k, "force/damping");
     ns_expr slip = ns_tanh(ns_div(qd, velocity));
     ns_expr rubbing = ns_neg(ns_mul(friction, slip));
-    total = ns_add(total, nsi_named_force(rubbing, l, k, "force/friction"));
+    p.slope = friction_slope(robot, link, rubbing, qd);
+    p.stiff = nsi_named_force(rubbing, l, k, "force/friction");
     if (nsi_joint_get(l->def.joint_type)->info.has_axis) {
         ns_expr stretch = ns_sub(q, nsi_robot_param(robot, link, NSI_JOINT_REST));
         ns_expr spring = ns_neg(ns_mul(nsi_robot_param(robot, link, NSI_JOINT_STIFFNESS), stretch));
         ns_expr limit = limit_force(robot, link, q, qd);
-        total = ns_add(total, nsi_named_force(spring, l, k, "force/spring"));
-        total = ns_add(total, nsi_named_force(limit, l, k, "force/limit"));
+        p.smooth = ns_add(p.smooth, nsi_named_force(spring, l, k, "force/spring"));
+        p.slope = ns_add(p.slope, limit_slope(robot, limit, q, qd, dt));
+        p.stiff = ns_add(p.stiff, nsi_named_force(limit, l, k, "force/limit"));
     }
-    return total;
+    return p;
 }
 
 ns_expr nsi_actuator_control(const ns_model* model, uint32_t number, ns_expr u) {
@@ -105,13 +141,23 @@ static ns_expr actuator_force(const nsi_robot* robot, uint32_t number, ns_expr u
     return ns_mul(gear, f);
 }
 
+// Add the passive forces of a joint's velocity, `ratio` times that of the model.
+static void add_passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, ns_expr q,
+                              ns_expr qd, ns_expr ratio, double dt, passive_force* into) {
+    passive_force p = find_passive_force(robot, link, k, q, qd, dt);
+    into->smooth = ns_add(into->smooth, ns_mul(ratio, p.smooth));
+    into->stiff = ns_add(into->stiff, ns_mul(ratio, p.stiff));
+    into->slope = ns_add(into->slope, ns_mul(ns_mul(ratio, ratio), p.slope));
+}
+
 void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* motor, double dt,
-                      ns_expr* tau, ns_expr* slope) {
+                      nsi_implicit implicit, ns_expr* tau, ns_expr* slope) {
     const ns_model* model = robot->model;
     uint32_t nv = model->sizes.nv;
-    ns_expr* added = nsi_robot_alloc(robot, nv, sizeof *added);
+    passive_force* added = nsi_robot_alloc(robot, nv, sizeof *added);
     if (!added) return;
-    for (uint32_t k = 0; k < nv; k++) added[k] = ns_const(0.0);
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0);
+    for (uint32_t k = 0; k < nv; k++) added[k] = (passive_force){zero, zero, zero};
 
     // Springs, dampers, friction and limits.
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
@@ -119,28 +165,29 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
         if (l->mimic != NSI_NONE) { // acts on the joint it follows
             ns_expr m = robot->body[i].ratio, qd = robot->body[i].rate[0];
             ns_expr q = nsi_joint_coordinate(model, i, robot->q);
-            added[l->v] = ns_add(added[l->v], ns_mul(m, passive_force(robot, i, 0, q, qd)));
+            add_passive_force(robot, i, 0, q, qd, m, dt, &added[l->v]);
         }
         for (uint32_t k = 0; k < l->nv; k++) {
-            ns_expr q = l->nq == l->nv ? robot->q[l->q + k] : ns_const(0.0);
-            ns_expr f = passive_force(robot, i, k, q, robot->qd[l->v + k]);
-            added[l->v + k] = ns_add(added[l->v + k], f);
+            ns_expr q = l->nq == l->nv ? robot->q[l->q + k] : zero;
+            add_passive_force(robot, i, k, q, robot->qd[l->v + k], one, dt, &added[l->v + k]);
         }
     }
 
     // Actuators.
     for (uint32_t i = 0; i < model->sizes.nu; i++) {
-        uint32_t v = model->links[model->actuators[i].link].v;
-        added[v] = ns_add(added[v], actuator_force(robot, i, u[i], motor[i], dt));
+        ns_expr* smooth = &added[model->links[model->actuators[i].link].v].smooth;
+        *smooth = ns_add(*smooth, actuator_force(robot, i, u[i], motor[i], dt));
     }
 
-    // How the sum resists the velocity, for the implicit integrator; then the total.
+    // How the sum resists the velocity; then the total.
     for (uint32_t k = 0; k < nv; k++) {
-        if (slope) {
-            ns_gradient(added[k], 1, &robot->qd[k], &slope[k]);
-            slope[k] = ns_neg(slope[k]);
+        slope[k] = implicit == NSI_EXPLICIT ? zero : added[k].slope;
+        if (implicit == NSI_IMPLICIT) {
+            ns_expr smooth;
+            ns_gradient(added[k].smooth, 1, &robot->qd[k], &smooth);
+            slope[k] = ns_sub(slope[k], smooth);
         }
-        tau[k] = ns_add(tau[k], added[k]);
+        tau[k] = ns_add(tau[k], ns_add(added[k].smooth, added[k].stiff));
     }
 
     // Named last: what a network adds here is not part of the slope.

@@ -102,12 +102,20 @@ ns_expr nsi_observed(ns_expr x, const char* unit, const char* format, ...) NSI_P
 // motor's angle.
 ns_expr nsi_actuator_control(const ns_model* model, uint32_t number, ns_expr u);
 
+// The forces that a step takes at the velocity it ends with, to first order.
+typedef enum nsi_implicit {
+    NSI_EXPLICIT,       // none
+    NSI_IMPLICIT_STIFF, // friction and limits of joints, contact forces: stiff at any setting
+    NSI_IMPLICIT        // all joint forces
+} nsi_implicit;
+
 // Spring, damper, friction, limits and actuators of all joints; tau (nv) holds the applied forces
 // and receives the total. u (nu) are the controls; motor (nu) the angles series-elastic motors had
-// a step of dt seconds ago (others are not read). `slope` (nv) receives -d(force)/d(qd) of what is
-// added here, for the implicit integrator; may be NULL.
+// a step of dt seconds ago (others are not read). `slope` (nv) receives how much of a change of the
+// velocity the forces resist, -d(force)/d(qd), with the stiffness of limits over a step; zero for
+// forces that are taken explicitly.
 void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* motor, double dt,
-                      ns_expr* tau, ns_expr* slope);
+                      nsi_implicit implicit, ns_expr* tau, ns_expr* slope);
 
 // ---- the algorithms ------------------------------------------------------------------------
 

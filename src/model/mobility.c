@@ -6,6 +6,9 @@
 // sliders with a massless link between them, and so on. Whether it vanishes does not depend on
 // where the joints stand, apart from exceptional positions; so it is computed once, at an arbitrary
 // one.
+//
+// What a force of the joint feels is less than D, since the bodies that carry it give way as well:
+// 1 / (M^-1)_ii. A second pass, from the root to the leaves, computes it.
 
 #include "model/model_data.h"
 
@@ -21,9 +24,11 @@ static const double singular = 1e-13;
 typedef double matrix6[6][6]; // spatial, angular part first
 
 typedef struct mobility_body {
-    matrix6 articulated; // inertia of the subtree with its joints free
-    matrix6 composite;   // the same with its joints locked
-    bool followed;       // by a mimic joint
+    matrix6 articulated;           // inertia of the subtree with its joints free
+    matrix6 composite;             // the same with its joints locked
+    bool followed;                 // by a mimic joint
+    ns_pose pose;                  // in the parent
+    double s[6][6], u[6][6], d[6]; // of each velocity k: subspace s, U = IA s, and D
 } mobility_body;
 
 // Inertia about the link's origin from mass, centre of mass c and inertia at c:
@@ -57,20 +62,25 @@ static ns_pose link_pose(const ns_link_def* def, uint32_t number) {
     return nsi_pose_compose(&def->origin, &joint);
 }
 
-// into += X' spatial X, with X taking motions from the parent's frame to the link's: RBDA eq.
-// (2.66)
-static void add_to_parent(const ns_pose* pose, const matrix6 spatial, matrix6 into) {
+// X takes motions from the parent's frame to the link's: RBDA eq. (2.24)
+static void motion_transform(const ns_pose* pose, matrix6 x) {
     double r[9];
     nsi_quat_to_matrix(pose->quaternion, r); // link to parent, so E = r'
     const double* p = pose->position;
     const double cross[3][3] = {{0.0, -p[2], p[1]}, {p[2], 0.0, -p[0]}, {-p[1], p[0], 0.0}};
-    matrix6 x = {{0.0}};
+    memset(x, 0, sizeof(matrix6));
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) {
             x[i][j] = x[i + 3][j + 3] = r[3 * j + i];
             for (int k = 0; k < 3; k++) x[i + 3][j] -= r[3 * k + i] * cross[k][j];
         }
     }
+}
+
+// into += X' spatial X: RBDA eq. (2.66)
+static void add_to_parent(const ns_pose* pose, const matrix6 spatial, matrix6 into) {
+    matrix6 x;
+    motion_transform(pose, x);
     matrix6 ix = {{0.0}};
     for (int i = 0; i < 6; i++) {
         for (int k = 0; k < 6; k++) {
@@ -95,11 +105,11 @@ typedef enum joint_state { MOVABLE, UNRESISTED, TOO_LARGE } joint_state;
 // Take the joint's freedom out of the articulated inertia, one velocity at a time:
 // IA <- IA - U U' / D with U = IA s. The later velocities of a joint then see what the earlier
 // ones leave, which is elimination on S' IA S.
-static joint_state release_joint(const nsi_link* link, mobility_body* body, double* resistance) {
-    *resistance = 0.0;
+static joint_state release_joint(const nsi_link* link, mobility_body* body) {
     for (uint32_t k = 0; k < link->nv; k++) {
-        double s[6], u[6] = {0.0}, d = link->def.armature, locked = d;
+        double *s = body->s[k], *u = body->u[k], d = link->def.armature, locked = d;
         subspace(&link->def, k, s);
+        memset(u, 0, sizeof body->u[k]);
         for (int i = 0; i < 6; i++) {
             for (int j = 0; j < 6; j++) {
                 u[i] += body->articulated[i][j] * s[j];
@@ -109,12 +119,70 @@ static joint_state release_joint(const nsi_link* link, mobility_body* body, doub
         }
         if (!isfinite(d) || !isfinite(locked)) return TOO_LARGE;
         if (!(d > singular * locked)) return UNRESISTED;
-        *resistance = d;
+        body->d[k] = d;
         for (int i = 0; i < 6; i++) {
             for (int j = 0; j < 6; j++) body->articulated[i][j] -= u[i] * u[j] / d;
         }
     }
     return MOVABLE;
+}
+
+// How link i accelerates when a force acts on it, `mobility` (6 x 6, in its frame), from how its
+// parent does; and the smallest inertia that a force of its joint feels. With the articulated
+// inertias above, an acceleration a of the parent makes the joint accelerate by -U'a / D, and a joint
+// force of 1, which acts back on the parent by U / D, by 1/D + U' mobility U / D^2 = (M^-1)_kk.
+static double resist_joint(uint32_t nv, const mobility_body* body, const matrix6 parent,
+                           matrix6 mobility) {
+    // The parent's, in this frame: X parent X'.
+    matrix6 x, half = {{0.0}};
+    motion_transform(&body->pose, x);
+    memset(mobility, 0, sizeof(matrix6));
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < 6; k++) {
+            for (int j = 0; j < 6; j++) half[i][j] += x[i][k] * parent[k][j];
+        }
+    }
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < 6; k++) {
+            for (int j = 0; j < 6; j++) mobility[i][j] += half[i][k] * x[j][k];
+        }
+    }
+
+    // The velocities of the joint, the one next to the parent first.
+    double least = INFINITY;
+    for (uint32_t n = nv; n-- > 0;) {
+        const double *s = body->s[n], *u = body->u[n], d = body->d[n];
+        if (d == INFINITY) continue;         // only what follows it resists
+        double moved[6] = {0.0}, back = 0.0; // mobility U / D, and U' of it / D
+        for (int i = 0; i < 6; i++) {
+            for (int j = 0; j < 6; j++) moved[i] += mobility[i][j] * u[j] / d;
+            back += u[i] * moved[i] / d;
+        }
+        double own = 1.0 / d + back;
+        least = fmin(least, 1.0 / own);
+        for (int i = 0; i < 6; i++) {
+            for (int j = 0; j < 6; j++) {
+                mobility[i][j] += s[i] * own * s[j] - moved[i] * s[j] - s[i] * moved[j];
+            }
+        }
+    }
+    return least < INFINITY ? least : 0.0;
+}
+
+// The inertias that forces of the joints feel; mimic joints apart, as above.
+static ns_status find_resistance(const ns_model* model, const mobility_body* bodies,
+                                 double* resistance, ns_error* error) {
+    uint32_t n = model->sizes.nlink;
+    matrix6* mobility = nsi_alloc(&model->allocator, (n + 1) * sizeof *mobility);
+    if (!mobility) return nsi_fail_nomem(error);
+    memset(mobility[n], 0, sizeof mobility[n]); // the world's
+    for (uint32_t i = 0; i < n; i++) {
+        const nsi_link* link = &model->links[i];
+        uint32_t parent = link->parent == NSI_NONE ? n : link->parent;
+        resistance[i] = resist_joint(link->nv, &bodies[i], mobility[parent], mobility[i]);
+    }
+    nsi_free(&model->allocator, mobility);
+    return NS_OK;
 }
 
 ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, uint32_t* bad_link,
@@ -128,6 +196,7 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
         link_inertia(&model->links[i].def, bodies[i].articulated);
         memcpy(bodies[i].composite, bodies[i].articulated, sizeof bodies[i].composite);
         bodies[i].followed = false;
+        for (int k = 0; k < 6; k++) bodies[i].d[k] = INFINITY;
         if (model->links[i].mimic != NSI_NONE) bodies[model->links[i].mimic].followed = true;
     }
 
@@ -137,7 +206,7 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
         const nsi_link* link = &model->links[i];
         // A joint that others follow moves their links too, wherever they are in the tree: whether
         // that resists is not computed here.
-        joint_state state = release_joint(link, &bodies[i], &resistance[i]);
+        joint_state state = release_joint(link, &bodies[i]);
         if (state != MOVABLE && !bodies[i].followed) {
             *bad_link = i;
             status =
@@ -154,13 +223,16 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
         }
 
         // What is left of the inertia moves with the parent.
+        bodies[i].pose = link_pose(&link->def, i);
         if (link->parent != NSI_NONE) {
-            ns_pose pose = link_pose(&link->def, i);
             mobility_body* parent = &bodies[link->parent];
-            add_to_parent(&pose, bodies[i].articulated, parent->articulated);
-            add_to_parent(&pose, bodies[i].composite, parent->composite);
+            add_to_parent(&bodies[i].pose, bodies[i].articulated, parent->articulated);
+            add_to_parent(&bodies[i].pose, bodies[i].composite, parent->composite);
         }
     }
+
+    // From the root to the leaves: what each joint feels.
+    if (status == NS_OK) status = find_resistance(model, bodies, resistance, error);
     nsi_free(&model->allocator, bodies);
     return status;
 }

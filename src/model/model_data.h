@@ -218,7 +218,8 @@ void nsi_inertia_shift(double mass, const double offset[3], double inertia[6]);
 // ---- mobility.c ----------------------------------------------------------------------------
 
 // Can every joint be accelerated by a finite force? Names the first that cannot. `resistance` (nlink)
-// receives the inertia that resists each joint (of its last velocity), 0 for fixed ones.
+// receives the inertia that a force of each joint feels, 1 / (M^-1)_kk at an arbitrary position, the
+// smallest of its velocities; 0 for fixed joints.
 // @return NS_OK, NS_ERR_ARGUMENT, NS_ERR_NOMEM
 ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, uint32_t* bad_link,
                                    ns_error* error);

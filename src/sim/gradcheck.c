@@ -108,7 +108,7 @@ static void observer_free(observer* o) {
 static ns_status scale_controls(gradcheck* g, ns_error* error) {
     ns_system_options options = g->system->options;
     options.blueprint = NULL; // the state begins as without networks
-    options.integrator = NS_INTEGRATOR_EULER;
+    options.integrator = NS_INTEGRATOR_EXPLICIT;
     options.contact = NS_CONTACT_NONE;
     observer o = {0};
     ns_status status = observer_create(g, options, "qdd", 1, &o, error);

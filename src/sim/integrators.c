@@ -1,5 +1,5 @@
-// Integrators: semi-implicit Euler (the default), Euler that is implicit in the velocity-dependent
-// joint forces, classical Runge-Kutta.
+// Integrators: semi-implicit Euler (the default), which takes friction and limits of joints at the
+// end of the step; Euler that does so with all joint forces; classical Runge-Kutta.
 
 #include "sim/integrators.h"
 
@@ -7,21 +7,21 @@
 
 // ---- Euler ---------------------------------------------------------------------------------
 
-// Velocities first, coordinates with the new velocities; `implicit`: in the velocity-dependent joint
-// forces.
-static void euler_step(nsi_stepper* s, bool implicit, ns_expr* q, ns_expr* qd) {
+// Velocities first, coordinates with the new velocities. With the slope B of the forces that are taken
+// at the end of the step, (M + dt B) (qd+ - qd) = dt (tau - bias).
+static void euler_step(nsi_stepper* s, nsi_implicit implicit, ns_expr* q, ns_expr* qd) {
     nsi_step_state at;
     uint32_t nv = s->model->sizes.nv;
-    ns_expr *qdd = nsi_step_expressions(s, nv), *slope = nsi_step_expressions(s, nv);
+    ns_expr* qdd = nsi_step_expressions(s, nv);
     ns_expr *dq = nsi_step_expressions(s, nv), *correction = nsi_step_expressions(s, nv);
     if (s->graph->error.status != NS_OK || !nsi_step_begin(s, s->q, s->qd, &at)) return;
-    nsi_step_accelerate(s, &at, implicit ? slope : NULL, qdd);
+    nsi_step_accelerate(s, &at, implicit, qdd);
     ns_expr dt = ns_const(s->options->timestep);
     for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(at.qd[k], ns_mul(dt, qdd[k]));
     nsi_trace_stage(NS_STAGE_IMPULSES);
     nsi_impact impact = {.qd = qd, .position_correction = correction};
-    nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd,
-                         implicit ? slope : NULL, &impact);
+    nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd, at.added,
+                         &impact);
     s->residual = impact.residual;
     s->relaxation = impact.relaxation;
     if (s->graph->error.status != NS_OK) return;
@@ -30,11 +30,15 @@ static void euler_step(nsi_stepper* s, bool implicit, ns_expr* q, ns_expr* qd) {
 }
 
 static void semi_implicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
-    euler_step(s, false, q, qd);
+    euler_step(s, NSI_IMPLICIT_STIFF, q, qd);
+}
+
+static void explicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
+    euler_step(s, NSI_EXPLICIT, q, qd);
 }
 
 static void implicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
-    euler_step(s, true, q, qd);
+    euler_step(s, NSI_IMPLICIT, q, qd);
 }
 
 // ---- Runge-Kutta ---------------------------------------------------------------------------
@@ -128,7 +132,7 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         if (stage == 0 && !keeps_state(s, unit, qds, &at)) break;
 
         coordinate_rates(s, qs, at.qd, rate);
-        nsi_step_accelerate(s, &at, NULL, qdd);
+        nsi_step_accelerate(s, &at, NSI_EXPLICIT, qdd);
 
         ns_expr b = ns_const(weight[stage] * dt);
         for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
@@ -146,6 +150,7 @@ static const nsi_integrator records[] = {
     [NS_INTEGRATOR_RK4] = {0, runge_kutta},
     [NS_INTEGRATOR_IMPLICIT] = {NSI_RIGID_CONTACT | NSI_STATE_NETWORKS | NSI_STIFF_JOINTS,
                                 implicit_euler},
+    [NS_INTEGRATOR_EXPLICIT] = {NSI_RIGID_CONTACT | NSI_STATE_NETWORKS, explicit_euler},
 };
 
 const nsi_integrator* nsi_integrator_get(ns_integrator integrator) {

@@ -21,6 +21,7 @@ typedef struct nsi_stepper {
 // The inputs of a step as physics sees them at one state: after what networks do to them.
 typedef struct nsi_step_state {
     ns_expr *q, *qd, *u, *tau, *param;
+    ns_expr* added; // by nsi_step_accelerate()
     nsi_robot robot;
 } nsi_step_state;
 
@@ -58,7 +59,9 @@ ns_expr* nsi_step_expressions(const nsi_stepper* s, size_t count);
 // Begin with a state: names what physics reads there. False when the graph failed.
 bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, nsi_step_state* at);
 
-// Accelerations (nv) before contact impulses; `slope` as in nsi_joint_forces(), or NULL.
-void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slope, ns_expr* qdd);
+// Accelerations (nv) before contact impulses. at->added gets what implicit forces add to the diagonal
+// of the mass matrix (nv), NULL when that is nothing.
+void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit implicit,
+                         ns_expr* qdd);
 
 #endif

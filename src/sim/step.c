@@ -273,15 +273,24 @@ static void solve_accelerations(const nsi_stepper* s, nsi_robot* robot, ns_expr*
     nsi_forward_dynamics(&plain, tau, added, qdd);
 }
 
-void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, ns_expr* slope, ns_expr* qdd) {
+void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit implicit,
+                         ns_expr* qdd) {
     uint32_t nv = s->model->sizes.nv;
+    ns_expr* slope = nsi_step_expressions(s, nv);
+    if (s->graph->error.status != NS_OK) return;
     nsi_trace_stage(NS_STAGE_FORCES);
     name_bias(s, &at->robot, at->tau);
     external_forces(s, &at->robot);
-    nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, at->tau, slope);
+    nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, implicit, at->tau, slope);
+
+    // The slopes over a step add to the mass matrix; where all vanish it costs nothing.
     ns_expr dt = ns_const(s->options->timestep);
-    for (uint32_t k = 0; k < nv && slope; k++) slope[k] = ns_mul(dt, slope[k]);
-    solve_accelerations(s, &at->robot, at->tau, slope, qdd);
+    at->added = NULL;
+    for (uint32_t k = 0; k < nv; k++) {
+        slope[k] = ns_mul(dt, slope[k]);
+        if (!is_zero(s, slope[k])) at->added = slope;
+    }
+    solve_accelerations(s, &at->robot, at->tau, at->added, qdd);
     nsi_trace_stage(NS_STAGE_ACCELERATION);
     for (uint32_t k = 0; k < nv; k++) {
         const char* unit = nsi_velocity_slides(s->model, k) ? "m/s^2" : "rad/s^2";

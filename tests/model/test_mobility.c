@@ -3,9 +3,14 @@
 #include "model/builder_rig.h"
 #include "model/model_data.h"
 #include "support/assert.h"
+#include "support/evaluate.h"
 #include "support/modelfile.h"
+#include "support/randomtree.h"
+#include "support/residual.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 // Finish; the message must name this joint, or NULL when all is well.
 static void expect_unresisted(ns_model_builder* builder, const char* joint) {
@@ -149,6 +154,66 @@ static void huge_masses_are_said_to_be(void** state) {
     ns_model_builder_free(builder);
 }
 
+// The inverse of a positive definite matrix (n x n), by Gauss-Jordan.
+static void invert(uint32_t n, double* A) {
+    for (uint32_t j = 0; j < n; j++) {
+        double pivot = A[j * n + j];
+        A[j * n + j] = 1.0;
+        for (uint32_t k = 0; k < n; k++) A[j * n + k] /= pivot;
+        for (uint32_t i = 0; i < n; i++) {
+            double factor = A[i * n + j];
+            if (i == j) continue;
+            A[i * n + j] = 0.0;
+            for (uint32_t k = 0; k < n; k++) A[i * n + k] -= factor * A[j * n + k];
+        }
+    }
+}
+
+// What forces of a joint feel is 1 / (M^-1)_kk: the bodies that carry the joint give way.
+static void resistance_is_that_of_the_inverse_mass_matrix(void** state) {
+    (void)state;
+    residual r = {.name = "resistance against 1 / (M^-1)_kk", .tolerance = 1e-9};
+    for (uint32_t n = 0; n < 40; n++) {
+        random_tree tree;
+        random_tree_options o = {.seed = 70 + n, .nlink = 1 + n % 7, .armature = n % 2 == 0};
+        random_tree_make(&tree, &o);
+        for (uint32_t i = 0; i < tree.nlink; i++) { // whose position here is of its own making
+            bool ball = tree.link[i].joint_type == NS_JOINT_SPHERICAL;
+            if (ball) tree.link[i].joint_type = NS_JOINT_REVOLUTE;
+        }
+        ns_model* model = random_tree_build(&tree, NULL);
+        evaluator* e = evaluator_create(model, (const char*[]){"mass_matrix", NULL});
+        uint32_t nv = e->sizes.nv, bad;
+        double* felt = doubles(tree.nlink);
+        ns_error error = {0};
+        must(nsi_model_check_mobility(model, felt, &bad, &error), &error);
+
+        // The position that mobility.c chooses.
+        for (uint32_t i = 0; i < tree.nlink; i++) {
+            const nsi_link* l = &model->links[i];
+            if (l->nq == 1) e->q[l->q] = 0.4 + 0.5 * sin(1.7 * i);
+            if (l->nq == 7) memcpy(e->q + l->q + 3, l->def.origin.quaternion, 4 * sizeof *e->q);
+        }
+        evaluator_run(e);
+        double* inverse = doubles((size_t)nv * nv + 1);
+        if (nv > 0) {
+            memcpy(inverse, evaluator_get(e, "mass_matrix/0/0"), sizeof *inverse * nv * nv);
+            invert(nv, inverse);
+        }
+        for (uint32_t i = 0; i < tree.nlink; i++) {
+            const nsi_link* l = &model->links[i];
+            if (l->nv == 0) assert_true(felt[i] == 0.0);
+            if (l->nv != 1) continue; // a floating joint's velocities have other axes there
+            double want = 1.0 / inverse[l->v * nv + l->v];
+            residual_add(&r, felt[i], want, want);
+        }
+        free(inverse), free(felt);
+        evaluator_free(e);
+        ns_model_free(model);
+    }
+    residual_check(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_joint_must_move_mass),
@@ -156,6 +221,7 @@ int main(void) {
         cmocka_unit_test(two_joints_must_not_do_the_same),
         cmocka_unit_test(followers_may_carry_the_mass),
         cmocka_unit_test(huge_masses_are_said_to_be),
+        cmocka_unit_test(resistance_is_that_of_the_inverse_mass_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -274,15 +274,15 @@ static void solve_dense(uint32_t n, double* A, double* b) {
     }
 }
 
-// -d(force)/d(velocity) of what acts at a joint with this velocity, by what the header says.
-static double force_slope(const ns_link_def* l, double q, double qd) {
-    double s = 1.0 / cosh(qd / l->friction_velocity);
-    double smooth = l->damping + l->friction / l->friction_velocity * s * s;
+// How what acts at a joint resists its velocity over a step, by what docs/integrators.md says: the
+// damping, the secant of friction, damping and stiffness of a limit.
+static double force_slope(const ns_link_def* l, double q, double qd, double dt) {
+    double smooth = l->damping + l->friction * tanh(qd / l->friction_velocity) / qd;
     if (!l->limited) return smooth;
     double push = q < l->lower   ? l->limit_stiffness * (l->lower - q) - l->limit_damping * qd
                   : q > l->upper ? l->limit_stiffness * (q - l->upper) + l->limit_damping * qd
                                  : 0.0;
-    return push > 0.0 ? smooth + l->limit_damping : smooth;
+    return push > 0.0 ? smooth + l->limit_damping + dt * l->limit_stiffness : smooth;
 }
 
 // (M + dt B) (qd' - qd) / dt = tau - bias, with B the slopes of the joint forces.
@@ -326,7 +326,7 @@ static void the_implicit_step_solves_its_equation(void** state) {
                     double q = count == 1 ? e->q[l->q] : 0.0, qd = m * e->qd[l->v + k];
                     if (l->mimic != NSI_NONE) q = m * q + l->def.mimic_offset;
                     M[(l->v + k) * (nv + 1)] +=
-                        options.timestep * m * m * force_slope(&l->def, q, qd);
+                        options.timestep * m * m * force_slope(&l->def, q, qd, options.timestep);
                 }
             }
             solve_dense(nv, M, b);

@@ -42,6 +42,7 @@ evaluator* evaluator_create_with(const ns_model* model, const ns_system_options*
 evaluator* evaluator_create(const ns_model* model, const char* const* observe) {
     ns_system_options options = ns_default_system_options();
     options.observe = observe;
+    options.integrator = NS_INTEGRATOR_EXPLICIT; // the equations of motion, not those of a step
     while (observe[options.nobserve]) options.nobserve++;
     return evaluator_create_with(model, &options);
 }
