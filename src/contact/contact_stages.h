@@ -74,9 +74,11 @@ void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate,
 // ---- stages.c --------------------------------------------------------------------------------
 
 // Add the forces of all laws of stage FORCES to `external` (nlink), the forces on bodies in their own
-// frames.
-void nsi_contact_forces(const nsi_robot* robot, const nsi_contact_options* options,
-                        force* external);
+// frames. With `implicit` returns how they resist a change of the velocities in a step of dt seconds,
+// for robot->resistance; NULL when there are none.
+nsi_contact_resistance* nsi_contact_forces(const nsi_robot* robot,
+                                           const nsi_contact_options* options, double dt,
+                                           bool implicit, force* external);
 
 // Has a pair of the model a law of stage IMPULSES?
 bool nsi_contact_has_impulses(const ns_model* model, const nsi_contact_options* options);

@@ -30,6 +30,31 @@ static void added_inertias(const nsi_robot* robot, uint32_t link, const ns_expr*
     }
 }
 
+// What contact forces resist is a change of the velocities, which is the acceleration of the body less
+// the part that it has without qdd: gravity, as above, and velocity products.
+static void resist_contact(const nsi_robot* robot, uint32_t i, motion world, aba_body* all) {
+    const nsi_body* body = &robot->body[i];
+    aba_body* b = &all[i];
+    const art_inertia* B = &robot->resistance->body[i];
+    b->a = mo_add(tr_motion(body->x, body->parent == NSI_NONE ? world : all[body->parent].a), b->c);
+    if (body->joint->info.in_world) { // its linear velocity is in the world
+        b->a.v = v3_sub(b->a.v, v3_cross(body->velocity.w, body->velocity.v));
+    }
+
+    // Adding zero changes no bit.
+    for (int k = 0; k < 9; k++) {
+        nsi_graph_round(robot->graph, b->I.I.e[k / 3][k % 3].id);
+        nsi_graph_round(robot->graph, b->I.H.e[k / 3][k % 3].id);
+        nsi_graph_round(robot->graph, b->I.M.e[k / 3][k % 3].id);
+    }
+    for (int k = 0; k < 3; k++) {
+        nsi_graph_round(robot->graph, b->p.n.e[k].id);
+        nsi_graph_round(robot->graph, b->p.f.e[k].id);
+    }
+    b->I = ai_add(b->I, *B);
+    b->p = fo_sub(b->p, ai_apply(*B, b->a));
+}
+
 // Pass 1: velocity products and bias forces.
 static void begin_body(const nsi_robot* robot, uint32_t i, aba_body* b) {
     const nsi_body* body = &robot->body[i];
@@ -119,13 +144,15 @@ void nsi_aba(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_
     uint32_t n = robot->model->sizes.nlink;
     aba_body* all = nsi_robot_alloc(robot, n, sizeof *all);
     if (!all) return;
+    motion world = {v3_zero(), v3_neg(nsi_robot_gravity(robot))};
     for (uint32_t i = 0; i < n; i++) {
-        if (robot->body[i].nv > 0) begin_body(robot, i, &all[i]);
+        if (robot->body[i].nv == 0) continue;
+        begin_body(robot, i, &all[i]);
+        if (robot->resistance) resist_contact(robot, i, world, all);
     }
     for (uint32_t i = n; i-- > 0;) {
         if (robot->body[i].nv > 0) reduce_body(robot, i, tau, inertia_added, all);
     }
-    motion world = {v3_zero(), v3_neg(nsi_robot_gravity(robot))};
     for (uint32_t i = 0; i < n; i++) {
         if (robot->body[i].nv > 0) accelerate_body(robot, i, world, inertia_added, all, qdd);
     }

@@ -1,23 +1,75 @@
-// Forward dynamics of any model: the articulated body algorithm for trees, a factored mass matrix for
-// models with mimic joints, whose motion is not that of a tree, and for one that networks change.
+// Forward dynamics of any model: the articulated body algorithm for trees, a factored mass matrix where
+// mimic joints, contact forces that are taken at the end of the step, or networks at the mass matrix
+// couple bodies otherwise.
 
 #include "dyn/robot.h"
 #include "dyn/solve.h"
 #include "expr/graph.h"
 
-void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
-                          ns_expr* qdd) {
-    if (!robot->model->has_mimic && !robot->mass_change) {
-        nsi_aba(robot, tau, inertia_added, qdd);
-        return;
+// Add to J (nv) the world twists about the world's origin that a body has by unit velocities.
+static void add_twists(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t body,
+                       ns_expr sign, motion* J, bool* moves) {
+    for (; body != NSI_NONE; body = robot->body[body].parent) {
+        const nsi_body* b = &robot->body[body];
+        for (uint32_t k = 0; k < b->nv; k++) {
+            uint32_t v = robot->model->links[body].v + k;
+            motion s = nsi_unit_world_twist(b, pose[body].R, k);
+            s.v = v3_add(s.v, v3_cross(pose[body].position, s.w));
+            s = mo_scale(sign, s);
+            J[v] = moves[v] ? mo_add(J[v], s) : s;
+            moves[v] = true;
+        }
     }
+}
 
-    // M qdd = tau - bias by factoring the full mass matrix.
+// Bodies that carry both of a pair move them alike.
+static void drop_common(const nsi_robot* robot, uint32_t a, uint32_t b, bool* moves) {
+    for (uint32_t i = a; i != NSI_NONE; i = robot->body[i].parent) {
+        for (uint32_t j = b; j != NSI_NONE; j = robot->body[j].parent) {
+            if (i != j) continue;
+            for (uint32_t k = 0; k < robot->body[i].nv; k++) {
+                moves[robot->model->links[i].v + k] = false;
+            }
+        }
+    }
+}
+
+// M += J' B J for each pair of bodies whose contact forces resist their relative twist.
+static void add_couplings(const nsi_robot* robot, ns_expr* M) {
+    uint32_t nv = robot->model->sizes.nv;
+    const nsi_contact_resistance* r = robot->resistance;
+    nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
+    motion* J = nsi_robot_alloc(robot, nv, sizeof *J);
+    bool* moves = nsi_robot_alloc(robot, nv, sizeof *moves);
+    if (!pose || !J || !moves) return;
+    nsi_link_poses(robot, pose);
+    for (uint32_t c = 0; c < r->ncoupling; c++) {
+        const nsi_contact_coupling* pair = &r->coupling[c];
+        memset(moves, 0, nv * sizeof *moves);
+        add_twists(robot, pose, pair->body_a, ns_const(1.0), J, moves);
+        add_twists(robot, pose, pair->body_b, ns_const(-1.0), J, moves);
+        if (!robot->model->has_mimic) drop_common(robot, pair->body_a, pair->body_b, moves);
+        for (uint32_t i = 0; i < nv; i++) {
+            if (!moves[i]) continue;
+            force f = ai_apply(pair->B, J[i]);
+            for (uint32_t j = 0; j <= i; j++) {
+                if (!moves[j]) continue;
+                M[i * nv + j] = ns_add(M[i * nv + j], mo_dot(J[j], f));
+                M[j * nv + i] = M[i * nv + j];
+            }
+        }
+    }
+}
+
+// M qdd = tau - bias with all bodies at once: factor the full mass matrix.
+static void solve_all(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+                      ns_expr* qdd) {
     uint32_t nv = robot->model->sizes.nv;
     ns_expr* M = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *M);
     ns_expr* rest = nsi_robot_alloc(robot, nv, sizeof *rest);
     if (!M || !rest) return;
     nsi_crba(robot, M);
+    if (robot->resistance) add_couplings(robot, M);
     nsi_rnea(robot, NULL, rest);
 
     // Right-hand side, and the diagonal that armature and implicit damping add.
@@ -28,4 +80,32 @@ void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_e
     }
     nsi_ldl_factor(nv, M);
     nsi_ldl_solve(nv, M, rest, qdd);
+}
+
+static void solve_forces(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+                         ns_expr* qdd) {
+    bool coupled = robot->resistance && !robot->resistance->body;
+    if (robot->model->has_mimic || coupled || robot->mass_change) {
+        solve_all(robot, tau, inertia_added, qdd);
+    } else {
+        nsi_aba(robot, tau, inertia_added, qdd);
+    }
+}
+
+void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+                          ns_expr* qdd) {
+    uint32_t nv = robot->model->sizes.nv;
+    solve_forces(robot, tau, inertia_added, qdd);
+    if (!robot->resistance) return;
+
+    // Where nothing touches, the equations without contact: they cost less, and the back ends skip
+    // the others.
+    nsi_robot apart = *robot;
+    ns_expr* without = nsi_robot_alloc(robot, nv, sizeof *without);
+    if (!without) return;
+    apart.resistance = NULL;
+    solve_forces(&apart, tau, inertia_added, without);
+    for (uint32_t k = 0; k < nv; k++) {
+        qdd[k] = ns_select(robot->resistance->any, qdd[k], without[k]);
+    }
 }

@@ -42,6 +42,22 @@ typedef struct nsi_pose_change {
     mat3 turn;         // before the link's own orientation
 } nsi_pose_change;
 
+// How forces between two bodies resist a change of their relative twist, in the world's axes about its
+// origin. NSI_NONE is the world.
+typedef struct nsi_contact_coupling {
+    uint32_t body_a, body_b;
+    art_inertia B; // force per acceleration: dt times the slope
+} nsi_contact_coupling;
+
+// How the forces of contact resist changes of the velocities over a step: matrices that add to the
+// mass matrix. Either by body, or as a list.
+typedef struct nsi_contact_resistance {
+    ns_expr any;       // 0: nothing touches, all of it is zero
+    art_inertia* body; // (nlink) against the world, in the body's frame; NULL: the list
+    nsi_contact_coupling* coupling; // the list
+    uint32_t ncoupling;
+} nsi_contact_resistance;
+
 struct nsi_robot {
     const ns_model* model;
     ns_graph* graph;
@@ -55,6 +71,8 @@ struct nsi_robot {
     // What networks change beyond parameters; NULL for nothing. Set by the caller.
     const nsi_pose_change* pose_change; // (nlink)
     const ns_expr* mass_change;         // (nv x nv) added to the mass matrix, symmetric
+
+    const nsi_contact_resistance* resistance; // of contact forces, or NULL; set by the caller
 };
 
 // Names and expressions of all this at state q, qd. `param` has one expression per parameter of the
@@ -129,8 +147,9 @@ void nsi_aba(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_
 // no bit (contract.c).
 force nsi_without_external(const nsi_robot* robot, uint32_t i, force f);
 
-// Forward dynamics of any model: nsi_aba(), or M qdd = tau - bias with the mass matrix for models with
-// mimic joints, whose motion is not that of a tree, and for a robot with a mass_change.
+// Forward dynamics of any model: nsi_aba(), or, where mimic joints, contact forces or a mass_change couple
+// bodies otherwise than as a tree, M qdd = tau - bias with the mass matrix. What contact forces resist is
+// in it; nsi_rnea() and nsi_crba() leave it out.
 void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
                           ns_expr* qdd);
 

@@ -13,8 +13,9 @@
 //      s = sin t                     s = sin t      }
 //      y = select m s u              y = select m s u
 //
-// Groups do not nest: a select that belongs to a group takes all it needs along. A condition
-// belongs to no group, since a select outside reads it. Blocks and outputs belong to none.
+// Groups do not nest: a select that belongs to a group takes all it needs along, unless its condition
+// is needed outside, too: then it stays outside itself. A condition belongs to no group, since
+// a select outside reads it. Blocks and outputs belong to none.
 //
 // Nobody else reads members, so they can wait until the first select that does; members that stand
 // behind that select, for another one, come forward when all they need is there in time. Members
@@ -90,6 +91,14 @@ static bool read_by_select(finder* f, uint32_t i) {
     return nsi_array_push(f->memory, &f->selects, i);
 }
 
+// A select of a group stays outside when its condition is computed outside anyway: what it reads then
+// belongs to groups of that condition, which others may read as well.
+static bool divides_group(const finder* f, const nsi_step* step, uint32_t owner) {
+    if (step->op != NSI_SELECT || !nsi_is_value(step->a)) return false;
+    uint32_t condition = NSI_REF_COMPONENT(step->a);
+    return f->owner[condition] == SHARED && f->condition[condition] != owner / 2;
+}
+
 // From the last step to the first, so that all readers of a value have been seen before its step.
 static bool find_owners(finder* f) {
     const nsi_code* code = f->code;
@@ -110,6 +119,9 @@ static bool find_owners(finder* f) {
 
         // A step belongs to the side of a select if only that side reads it.
         uint32_t owner = f->owner[NSI_REF_COMPONENT(step->dst)];
+        if (is_group(f, owner) && divides_group(f, step, owner)) {
+            owner = f->owner[NSI_REF_COMPONENT(step->dst)] = SHARED;
+        }
         if (is_group(f, owner)) {
             // It can be skipped together with the rest of the side.
             f->groups.data[owner].size++;

@@ -231,14 +231,15 @@ static void link_force(const nsi_stepper* s, const nsi_robot* robot, uint32_t i,
 }
 
 // The forces on bodies from outside: networks on links, contact forces.
-static void external_forces(const nsi_stepper* s, nsi_robot* robot) {
+static void external_forces(const nsi_stepper* s, nsi_robot* robot, bool implicit) {
     uint32_t n = s->model->sizes.nlink;
     force* external = nsi_robot_alloc(robot, n, sizeof *external);
     if (!external) return;
     for (uint32_t i = 0; i < n; i++) external[i] = fo_zero();
     for (uint32_t i = 0; i < n; i++) link_force(s, robot, i, external);
     nsi_trace_stage(NS_STAGE_CONTACT);
-    nsi_contact_forces(robot, &s->options->contact, external);
+    robot->resistance =
+        nsi_contact_forces(robot, &s->options->contact, s->options->timestep, implicit, external);
     nsi_trace_stage(NS_STAGE_FORCES);
     robot->external = external;
 }
@@ -280,7 +281,7 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit 
     if (s->graph->error.status != NS_OK) return;
     nsi_trace_stage(NS_STAGE_FORCES);
     name_bias(s, &at->robot, at->tau);
-    external_forces(s, &at->robot);
+    external_forces(s, &at->robot, implicit != NSI_EXPLICIT);
     nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, implicit, at->tau, slope);
 
     // The slopes over a step add to the mass matrix; where all vanish it costs nothing.

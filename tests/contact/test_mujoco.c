@@ -515,7 +515,9 @@ static void springs_come_to_rest_near(void** state) {
         d = compare(s, &all[i].rigid, &all[i].damped_springs);
         print_difference(s, "rigid, damped springs:", &d);
         at_most(s, "the difference of damped springs in place", d.place, 0.016);
-        at_most(s, "the difference of damped springs in rotation", d.turn, 0.015);
+        // Friction at the end of the step ends the slip of the ball later by some steps: 4 mm of way.
+        double turn = i == BALLS ? 0.045 : 0.015;
+        at_most(s, "the difference of damped springs in rotation", d.turn, turn);
         at_most(s, "the difference of damped springs in time", d.time, i == TALL ? 0.2 : 0.04);
         d = compare(s, &all[i].damped[0], &all[i].damped_springs);
         print_difference(s, "MuJoCo, damped springs:", &d);
