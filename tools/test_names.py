@@ -45,6 +45,7 @@ EXCEPTIONS = {
     "src/discover/workspace_refit.c": "discover/test_discover",
     "src/dyn/aba.c": "dyn/test_forward_dynamics dyn/test_mujoco_oracle",
     "src/dyn/crba.c": "dyn/test_forward_dynamics dyn/test_mujoco_oracle",
+    "src/dyn/gyroscopic.c": "sim/test_spin",
     "src/dyn/joints/fixed.c": "dyn/test_joint dyn/test_robot",
     "src/dyn/joints/floating.c": "dyn/test_joint dyn/test_dynamics",
     "src/dyn/joints/prismatic.c": "dyn/test_joint dyn/test_dynamics",

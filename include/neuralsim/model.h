@@ -266,7 +266,8 @@ NS_API ns_actuator_def ns_default_actuator_def(void);
     X(NS_INTEGRATOR_EULER, "euler", "semi-implicit Euler")                                         \
     X(NS_INTEGRATOR_RK4, "rk4", "Runge-Kutta of order 4")                                          \
     X(NS_INTEGRATOR_IMPLICIT, "implicit", "Euler, implicit in joint forces")                       \
-    X(NS_INTEGRATOR_EXPLICIT, "explicit", "Euler, all forces at the start of the step")
+    X(NS_INTEGRATOR_EXPLICIT, "explicit", "Euler, all forces at the start of the step")            \
+    X(NS_INTEGRATOR_GYRO, "gyro", "implicit, and gyroscopic torques by the midpoint rule")
 
 typedef enum ns_integrator { NS_INTEGRATOR_MAP(NS_CHOICE_VALUE) } ns_integrator;
 extern NS_API const ns_choices ns_integrators;

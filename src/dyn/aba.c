@@ -66,6 +66,7 @@ static void begin_body(const nsi_robot* robot, uint32_t i, aba_body* b) {
     b->c = body->parent == NSI_NONE && body->nv == 6 ? mo_zero() : mo_cross(body->velocity, joint);
     b->I = in_articulated(body->inertia);
     b->p = mo_cross_force(body->velocity, in_apply(body->inertia, body->velocity));
+    b->p.n = v3_add(b->p.n, nsi_gyroscopic_change(robot, i));
     b->p = nsi_without_external(robot, i, b->p);
 }
 

@@ -39,6 +39,7 @@ void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau) {
         a[i] = mo_add(a[i], mo_cross(body->velocity, joint));
         f[i] = fo_add(in_apply(body->inertia, a[i]),
                       mo_cross_force(body->velocity, in_apply(body->inertia, body->velocity)));
+        f[i].n = v3_add(f[i].n, nsi_gyroscopic_change(robot, i));
         f[i] = nsi_without_external(robot, i, f[i]);
     }
 

@@ -73,6 +73,7 @@ struct nsi_robot {
     const ns_expr* mass_change;         // (nv x nv) added to the mass matrix, symmetric
 
     const nsi_contact_resistance* resistance; // of contact forces, or NULL; set by the caller
+    double spin_step; // s: gyroscopic torques are those over such a step; 0: at the start of it
 };
 
 // Names and expressions of all this at state q, qd. `param` has one expression per parameter of the
@@ -146,6 +147,10 @@ void nsi_aba(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_
 // f less the force from outside on body i. It is rounded by itself, so that a force of zero changes
 // no bit (contract.c).
 force nsi_without_external(const nsi_robot* robot, uint32_t i, force f);
+
+// What gyroscopic torques of body i over a step of spin_step seconds have more than those at its start, in
+// its frame; zero for bodies on other than ball and floating joints (gyroscopic.c).
+vec3 nsi_gyroscopic_change(const nsi_robot* robot, uint32_t i);
 
 // Forward dynamics of any model: nsi_aba(), or, where mimic joints, contact forces or a mass_change couple
 // bodies otherwise than as a tree, M qdd = tau - bias with the mass matrix. What contact forces resist is

@@ -163,9 +163,10 @@ static bool read_compiler(nsi_mjcf* m) {
 static bool read_option(nsi_mjcf* m) {
     // MuJoCo has two implicit integrators; we have one.
     static const char* const integrators[] = {"Euler", "RK4", "implicit", "implicitfast", NULL};
-    // MuJoCo's Euler takes joint damping at the end of the step, as our implicit does.
+    // MuJoCo's Euler takes joint damping at the end of the step, as our implicit does; its implicit
+    // also velocity products, as our gyro does for those of single bodies.
     static const ns_integrator types[] = {NS_INTEGRATOR_IMPLICIT, NS_INTEGRATOR_RK4,
-                                          NS_INTEGRATOR_IMPLICIT, NS_INTEGRATOR_IMPLICIT};
+                                          NS_INTEGRATOR_GYRO, NS_INTEGRATOR_IMPLICIT};
     static const char* const switches[] = {"disable", "enable", NULL};
     static const char* const cones[] = {"pyramidal", "elliptic", NULL};
     enum { PYRAMID, CONE };

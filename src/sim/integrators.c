@@ -1,5 +1,6 @@
 // Integrators: semi-implicit Euler (the default), which takes friction and limits of joints at the
-// end of the step; Euler that does so with all joint forces; classical Runge-Kutta.
+// end of the step; Euler that does so with all joint forces, also with gyroscopic torques over the
+// step; explicit Euler; classical Runge-Kutta.
 
 #include "sim/integrators.h"
 
@@ -9,8 +10,9 @@
 
 // Velocities first, coordinates with the new velocities. With the slope B of the forces that are taken
 // at the end of the step, (M + dt B) (qd+ - qd) = dt (tau - bias).
-static void euler_step(nsi_stepper* s, nsi_implicit implicit, ns_expr* q, ns_expr* qd) {
-    nsi_step_state at;
+static void euler_step(nsi_stepper* s, nsi_implicit implicit, bool gyroscopic, ns_expr* q,
+                       ns_expr* qd) {
+    nsi_step_state at = {.gyroscopic = gyroscopic};
     uint32_t nv = s->model->sizes.nv;
     ns_expr* qdd = nsi_step_expressions(s, nv);
     ns_expr *dq = nsi_step_expressions(s, nv), *correction = nsi_step_expressions(s, nv);
@@ -30,15 +32,19 @@ static void euler_step(nsi_stepper* s, nsi_implicit implicit, ns_expr* q, ns_exp
 }
 
 static void semi_implicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
-    euler_step(s, NSI_IMPLICIT_STIFF, q, qd);
+    euler_step(s, NSI_IMPLICIT_STIFF, false, q, qd);
 }
 
 static void explicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
-    euler_step(s, NSI_EXPLICIT, q, qd);
+    euler_step(s, NSI_EXPLICIT, false, q, qd);
 }
 
 static void implicit_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
-    euler_step(s, NSI_IMPLICIT, q, qd);
+    euler_step(s, NSI_IMPLICIT, false, q, qd);
+}
+
+static void gyroscopic_euler(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
+    euler_step(s, NSI_IMPLICIT, true, q, qd);
 }
 
 // ---- Runge-Kutta ---------------------------------------------------------------------------
@@ -127,7 +133,7 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         if (stage > 0) normalize_quaternions(s, unit);
         nsi_trace_mute(stage > 0);
 
-        nsi_step_state at;
+        nsi_step_state at = {.gyroscopic = false};
         if (!nsi_step_begin(s, unit, qds, &at)) break;
         if (stage == 0 && !keeps_state(s, unit, qds, &at)) break;
 
@@ -151,6 +157,9 @@ static const nsi_integrator records[] = {
     [NS_INTEGRATOR_IMPLICIT] = {NSI_RIGID_CONTACT | NSI_STATE_NETWORKS | NSI_STIFF_JOINTS,
                                 implicit_euler},
     [NS_INTEGRATOR_EXPLICIT] = {NSI_RIGID_CONTACT | NSI_STATE_NETWORKS, explicit_euler},
+    [NS_INTEGRATOR_GYRO] = {NSI_RIGID_CONTACT | NSI_STATE_NETWORKS | NSI_STIFF_JOINTS |
+                                NSI_FAST_SPINS,
+                            gyroscopic_euler},
 };
 
 const nsi_integrator* nsi_integrator_get(ns_integrator integrator) {

@@ -21,14 +21,16 @@ typedef struct nsi_stepper {
 // The inputs of a step as physics sees them at one state: after what networks do to them.
 typedef struct nsi_step_state {
     ns_expr *q, *qd, *u, *tau, *param;
-    ns_expr* added; // by nsi_step_accelerate()
+    ns_expr* added;  // by nsi_step_accelerate()
+    bool gyroscopic; // for it: gyroscopic torques are those over the step
     nsi_robot robot;
 } nsi_step_state;
 
 typedef enum nsi_integrator_trait {
     NSI_RIGID_CONTACT = 1,  // it can solve for impulses; otherwise contact must be by forces
     NSI_STATE_NETWORKS = 2, // networks may change q and qd
-    NSI_STIFF_JOINTS = 4    // stays stable with stiff joint springs and dampers
+    NSI_STIFF_JOINTS = 4,   // stays stable with stiff joint springs and dampers
+    NSI_FAST_SPINS = 8      // and with bodies that spin fast
 } nsi_integrator_trait;
 
 typedef struct nsi_integrator {

@@ -461,9 +461,9 @@ static void advise(const ns_system* s, const double* x, uint32_t step, char* tex
         char other[80] = "";
         if (s->binding) {
             snprintf(other, sizeof other, " or a smaller output_scale of the networks");
-        } else if (!nsi_integrator_has(s->sizes.integrator, NSI_STIFF_JOINTS)) {
+        } else if (!nsi_integrator_has(s->sizes.integrator, NSI_FAST_SPINS)) {
             snprintf(other, sizeof other, " or the %s integrator",
-                     nsi_integrator_name_with(NSI_STIFF_JOINTS));
+                     nsi_integrator_name_with(NSI_FAST_SPINS));
         }
         snprintf(text, size, "%s was %.3g before it: take a smaller time step%s",
                  ns_system_state_name(s, largest), x[largest], other);

@@ -291,6 +291,7 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit 
         slope[k] = ns_mul(dt, slope[k]);
         if (!is_zero(s, slope[k])) at->added = slope;
     }
+    at->robot.spin_step = at->gyroscopic ? s->options->timestep : 0.0;
     solve_accelerations(s, &at->robot, at->tau, at->added, qdd);
     nsi_trace_stage(NS_STAGE_ACCELERATION);
     for (uint32_t k = 0; k < nv; k++) {
