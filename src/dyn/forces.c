@@ -150,6 +150,50 @@ static void add_passive_force(const nsi_robot* robot, uint32_t link, uint32_t k,
     into->slope = ns_add(into->slope, ns_mul(ns_mul(ratio, ratio), p.slope));
 }
 
+// How the smooth forces resist velocity k: -d(force)/d(qd), but for forces that are known to damp,
+// whose terms nsi_joint_damping() adds.
+static ns_expr smooth_slope(const nsi_robot* robot, ns_expr f, uint32_t k) {
+    const ns_graph* g = robot->graph;
+    uint32_t count = g->damping.count;
+    ns_expr* x = nsi_robot_alloc(robot, 2 * ((size_t)count + 1), sizeof *x);
+    if (!x) return ns_const(0.0);
+    ns_expr* slope = x + count + 1;
+    x[0] = robot->qd[k];
+    for (uint32_t i = 0; i < count; i++) x[1 + i].id = g->damping.data[i].force;
+    ns_gradient(f, count + 1, x, slope);
+    return slope[0];
+}
+
+ns_expr* nsi_joint_damping(const nsi_robot* robot, ns_expr* slope) {
+    const ns_graph* g = robot->graph;
+    uint32_t nv = robot->model->sizes.nv;
+    ns_expr* matrix = NULL;
+    for (uint32_t i = 0; i < g->damping.count; i++) {
+        // The velocities of the model that the term is about.
+        const nsi_damping_term* term = &g->damping.data[i];
+        uint32_t row = NSI_NONE, column = NSI_NONE;
+        for (uint32_t k = 0; k < nv; k++) {
+            if (robot->qd[k].id == term->along) row = k;
+            if (robot->qd[k].id == term->of) column = k;
+        }
+        if (row == NSI_NONE || column == NSI_NONE) continue;
+        ns_expr coefficient = {term->coefficient};
+        if (row == column) {
+            slope[row] = ns_add(slope[row], coefficient);
+            continue;
+        }
+
+        // Joints that damp each other.
+        if (!matrix) {
+            matrix = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *matrix);
+            for (uint32_t k = 0; matrix && k < nv * nv; k++) matrix[k] = ns_const(0.0);
+        }
+        if (!matrix) return NULL;
+        matrix[row * nv + column] = ns_add(matrix[row * nv + column], coefficient);
+    }
+    return matrix;
+}
+
 void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* motor, double dt,
                       nsi_implicit implicit, ns_expr* tau, ns_expr* slope) {
     const ns_model* model = robot->model;
@@ -183,14 +227,12 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
     for (uint32_t k = 0; k < nv; k++) {
         slope[k] = implicit == NSI_EXPLICIT ? zero : added[k].slope;
         if (implicit == NSI_IMPLICIT) {
-            ns_expr smooth;
-            ns_gradient(added[k].smooth, 1, &robot->qd[k], &smooth);
-            slope[k] = ns_sub(slope[k], smooth);
+            slope[k] = ns_sub(slope[k], smooth_slope(robot, added[k].smooth, k));
         }
         tau[k] = ns_add(tau[k], ns_add(added[k].smooth, added[k].stiff));
     }
 
-    // Named last: what a network adds here is not part of the slope.
+    // Named last: what a network adds here is not part of the slope, unless it is known to damp.
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         for (uint32_t k = 0; k < l->nv; k++) {

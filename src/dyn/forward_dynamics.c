@@ -34,30 +34,51 @@ static void drop_common(const nsi_robot* robot, uint32_t a, uint32_t b, bool* mo
     }
 }
 
-// M += J' B J for each pair of bodies whose contact forces resist their relative twist.
-static void add_couplings(const nsi_robot* robot, ns_expr* M) {
-    uint32_t nv = robot->model->sizes.nv;
+// M += J' B J
+static void add_quadratic(uint32_t nv, const art_inertia* B, const motion* J, const bool* moves,
+                          ns_expr* M) {
+    for (uint32_t i = 0; i < nv; i++) {
+        if (!moves[i]) continue;
+        force f = ai_apply(*B, J[i]);
+        for (uint32_t j = 0; j <= i; j++) {
+            if (!moves[j]) continue;
+            M[i * nv + j] = ns_add(M[i * nv + j], mo_dot(J[j], f));
+            M[j * nv + i] = M[i * nv + j];
+        }
+    }
+}
+
+// A world twist about the world's origin in the frame of a link.
+static motion twist_in_link(const nsi_link_pose* pose, motion s) {
+    vec3 v = v3_add(s.v, v3_cross(s.w, pose->position));
+    return (motion){m3_apply_t(pose->R, s.w), m3_apply_t(pose->R, v)};
+}
+
+// What contact forces resist: of bodies against the world, or of pairs of bodies.
+static void add_resistance(const nsi_robot* robot, ns_expr* M) {
+    uint32_t nv = robot->model->sizes.nv, nlink = robot->model->sizes.nlink;
     const nsi_contact_resistance* r = robot->resistance;
-    nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
+    nsi_link_pose* pose = nsi_robot_alloc(robot, nlink, sizeof *pose);
     motion* J = nsi_robot_alloc(robot, nv, sizeof *J);
     bool* moves = nsi_robot_alloc(robot, nv, sizeof *moves);
     if (!pose || !J || !moves) return;
     nsi_link_poses(robot, pose);
+    for (uint32_t i = 0; r->body && i < nlink; i++) {
+        if (robot->body[i].nv == 0) continue;
+        memset(moves, 0, nv * sizeof *moves);
+        add_twists(robot, pose, i, ns_const(1.0), J, moves);
+        for (uint32_t k = 0; k < nv; k++) {
+            if (moves[k]) J[k] = twist_in_link(&pose[i], J[k]);
+        }
+        add_quadratic(nv, &r->body[i], J, moves, M);
+    }
     for (uint32_t c = 0; c < r->ncoupling; c++) {
         const nsi_contact_coupling* pair = &r->coupling[c];
         memset(moves, 0, nv * sizeof *moves);
         add_twists(robot, pose, pair->body_a, ns_const(1.0), J, moves);
         add_twists(robot, pose, pair->body_b, ns_const(-1.0), J, moves);
         if (!robot->model->has_mimic) drop_common(robot, pair->body_a, pair->body_b, moves);
-        for (uint32_t i = 0; i < nv; i++) {
-            if (!moves[i]) continue;
-            force f = ai_apply(pair->B, J[i]);
-            for (uint32_t j = 0; j <= i; j++) {
-                if (!moves[j]) continue;
-                M[i * nv + j] = ns_add(M[i * nv + j], mo_dot(J[j], f));
-                M[j * nv + i] = M[i * nv + j];
-            }
-        }
+        add_quadratic(nv, &pair->B, J, moves, M);
     }
 }
 
@@ -69,7 +90,9 @@ static void solve_all(const nsi_robot* robot, const ns_expr* tau, const ns_expr*
     ns_expr* rest = nsi_robot_alloc(robot, nv, sizeof *rest);
     if (!M || !rest) return;
     nsi_crba(robot, M);
-    if (robot->resistance) add_couplings(robot, M);
+    if (robot->resistance) add_resistance(robot, M);
+    for (uint32_t k = 0; robot->coupling && k < nv * nv; k++)
+        M[k] = ns_add(M[k], robot->coupling[k]);
     nsi_rnea(robot, NULL, rest);
 
     // Right-hand side, and the diagonal that armature and implicit damping add.
@@ -84,7 +107,7 @@ static void solve_all(const nsi_robot* robot, const ns_expr* tau, const ns_expr*
 
 static void solve_forces(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
                          ns_expr* qdd) {
-    bool coupled = robot->resistance && !robot->resistance->body;
+    bool coupled = robot->coupling || (robot->resistance && !robot->resistance->body);
     if (robot->model->has_mimic || coupled || robot->mass_change) {
         solve_all(robot, tau, inertia_added, qdd);
     } else {

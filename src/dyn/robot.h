@@ -73,6 +73,7 @@ struct nsi_robot {
     const ns_expr* mass_change;         // (nv x nv) added to the mass matrix, symmetric
 
     const nsi_contact_resistance* resistance; // of contact forces, or NULL; set by the caller
+    const ns_expr* coupling; // (nv x nv) added to the mass matrix off the diagonal, or NULL
     double spin_step; // s: gyroscopic torques are those over such a step; 0: at the start of it
 };
 
@@ -135,6 +136,11 @@ typedef enum nsi_implicit {
 // forces that are taken explicitly.
 void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* motor, double dt,
                       nsi_implicit implicit, ns_expr* tau, ns_expr* slope);
+
+// After nsi_joint_forces(): forces that are known to damp (nsi_trace_damping(): of dissipative networks)
+// are added to the slopes (nv). Returns the part of the matrix off the diagonal (nv x nv), NULL when
+// there is none.
+ns_expr* nsi_joint_damping(const nsi_robot* robot, ns_expr* slope);
 
 // ---- the algorithms ------------------------------------------------------------------------
 

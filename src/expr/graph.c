@@ -61,6 +61,7 @@ void ns_graph_free(ns_graph* g) {
     nsi_array_free(&memory, &g->outputs);
     nsi_array_free(&memory, &g->quantities);
     nsi_array_free(&memory, &g->rounded);
+    nsi_array_free(&memory, &g->damping);
     nsi_array_free(&memory, &g->arrays);
     nsi_array_free(&memory, &g->sinks);
     nsi_index_free(&memory, &g->index);

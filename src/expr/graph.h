@@ -88,6 +88,14 @@ typedef enum nsi_port_kind {
     NSI_PORT_KINDS
 } nsi_port_kind;
 
+// A part -coefficient * velocity of a force, which acts along another velocity. The coefficients of all
+// terms make a positive semidefinite matrix.
+typedef struct nsi_damping_term {
+    nsi_id force;     // expression that the term is part of
+    nsi_id along, of; // velocity along which it acts, velocity that it resists
+    nsi_id coefficient;
+} nsi_damping_term;
+
 struct ns_graph {
     ns_allocator allocator;
     nsi_arena arena; // names, block operands
@@ -96,9 +104,10 @@ struct ns_graph {
     NSI_ARRAY(nsi_block) blocks;
     nsi_index block_index; // BLOCK nodes by content of their block
     nsi_ports inputs, outputs;
-    nsi_ports quantities;      // named intermediate results (ns_quantity)
-    NSI_ARRAY(nsi_id) rounded; // nodes that are rounded before they are used (contract.c)
-    nsi_arrays arrays, sinks;  // array inputs, array outputs
+    nsi_ports quantities;                // named intermediate results (ns_quantity)
+    NSI_ARRAY(nsi_id) rounded;           // nodes that are rounded before they are used (contract.c)
+    NSI_ARRAY(nsi_damping_term) damping; // of forces, while a step is traced (nsi_trace_damping())
+    nsi_arrays arrays, sinks;            // array inputs, array outputs
     nsi_index names[NSI_PORT_KINDS];
     bool lowered;   // in primitive operations: runs, but is not to be differentiated
     ns_error error; // first failure while building; everything after it is ignored

@@ -114,6 +114,13 @@ ns_expr nsi_trace_change(ns_expr changed, ns_expr given) {
     return ns_sub(changed, given);
 }
 
+void nsi_trace_damping(ns_expr force, ns_expr along, ns_expr of, ns_expr coefficient) {
+    if (!current || current->error.status != NS_OK) return;
+    nsi_damping_term term = {force.id, along.id, of.id, coefficient.id};
+    if (!nsi_array_push(&current->allocator, &current->damping, term))
+        nsi_graph_fail_nomem(current);
+}
+
 ns_expr ns_quantity(const char* name, ns_expr x) {
     return nsi_trace_quantity(name, "", x);
 }

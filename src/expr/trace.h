@@ -24,6 +24,9 @@ ns_expr nsi_trace_quantity(const char* name, const char* unit, ns_expr x);
 // The quantity that was named last is a force, which acts along the velocity of this name.
 void nsi_trace_conjugate(const char* velocity);
 
+// A force that has just been traced damps: see nsi_damping_term. What steps may take at their end.
+void nsi_trace_damping(ns_expr force, ns_expr along, ns_expr of, ns_expr coefficient);
+
 // ns_quantity() for what nothing depends on: a name to observe by. It leaves the rounding alone.
 ns_expr nsi_trace_observe(const char* name, const char* unit, ns_expr x);
 

@@ -152,11 +152,29 @@ static ns_expr quantity_value(const nsi_augmenter* a, const char* name, uint32_t
     return (ns_expr){NSI_NONE};
 }
 
+// `damping` (noutput x noutput) as in nsi_network_trace(), or NULL.
 static void trace_network(const nsi_augmenter* a, const nsi_network_instance* use,
-                          const ns_expr* inputs, const ns_expr* conjugate, ns_expr* outputs) {
+                          const ns_expr* inputs, const ns_expr* conjugate, ns_expr* outputs,
+                          ns_expr* damping) {
     const ns_network_def* def = ns_blueprint_network(a->binding->blueprint, use->network);
     nsi_network_trace(def, a->weights[use->set], use->ninput, inputs, use->noutput,
-                      use->conjugate ? conjugate : NULL, outputs);
+                      use->conjugate ? conjugate : NULL, outputs, damping);
+}
+
+static bool is_joint_force(const char* name) {
+    return strncmp(name, "joint/", 6) == 0;
+}
+
+// Joint forces of a dissipative network are damping, which steps may take at their end.
+static void note_damping(const nsi_network_instance* use, const ns_expr* conjugate,
+                         const ns_expr* damping, const ns_expr* outputs) {
+    for (uint32_t i = 0; i < use->noutput; i++) {
+        for (uint32_t j = 0; j < use->noutput; j++) {
+            if (!is_joint_force(use->outputs[i]) || !is_joint_force(use->outputs[j])) continue;
+            nsi_trace_damping(outputs[i], conjugate[i], conjugate[j],
+                              damping[i * use->noutput + j]);
+        }
+    }
 }
 
 static ns_expr trace_formula(const nsi_augmenter* a, const nsi_network_instance* use,
@@ -202,14 +220,14 @@ uint32_t nsi_augmented_find(const nsi_binding* binding, const char* name, uint32
 
 // The outputs (noutput) of a use in the graph that is being traced; NULL when out of memory.
 static ns_expr* trace_use(const nsi_augmenter* a, uint32_t number, const ns_expr* inputs,
-                          const ns_expr* conjugate) {
+                          const ns_expr* conjugate, ns_expr* damping) {
     const nsi_network_instance* use = &a->binding->instances[number];
     ns_expr* outputs = alloc(a, use->noutput, sizeof *outputs);
     if (!outputs) return NULL;
     if (use->formula != NSI_NONE) {
         outputs[0] = trace_formula(a, use, inputs);
     } else {
-        trace_network(a, use, inputs, conjugate, outputs);
+        trace_network(a, use, inputs, conjugate, outputs, damping);
     }
     return outputs;
 }
@@ -257,12 +275,15 @@ static void begin_use(nsi_augmenter* a, uint32_t number) {
         return;
     }
 
-    ns_expr* outputs = trace_use(a, number, inputs, conjugate);
+    size_t squared = use->conjugate ? (size_t)use->noutput * use->noutput : 0;
+    ns_expr* damping = squared > 0 ? alloc(a, squared, sizeof *damping) : NULL;
+    ns_expr* outputs = trace_use(a, number, inputs, conjugate, damping);
     char name[OUTPUT_NAME];
     for (uint32_t k = 0; outputs && k < use->noutput; k++) {
         output_name(a->binding, use, k, name);
         outputs[k] = ns_quantity(name, outputs[k]);
     }
+    if (damping && outputs) note_damping(use, conjugate, damping, outputs);
     a->outputs[number] = outputs;
 }
 
@@ -320,6 +341,7 @@ void nsi_augmenter_begin(nsi_augmenter* a) {
         a->outputs[u] = NULL;
         a->late_of[u] = NSI_NONE;
     }
+    a->graph->damping.count = 0;
     for (uint32_t k = 0; k < a->nwatched; k++) a->watched[k].value.id = NSI_NONE;
     nsi_trace_hook(augment, a);
 }
@@ -344,7 +366,7 @@ static ns_expr* late_outputs(nsi_augmenter* a, nsi_substitution* s, uint32_t num
     }
     if (s->to->error.status != NS_OK) return NULL;
 
-    ns_expr* outputs = trace_use(a, late.use, inputs, conjugate);
+    ns_expr* outputs = trace_use(a, late.use, inputs, conjugate, NULL);
     for (uint32_t k = 0; outputs && k < use->noutput; k++) nsi_graph_round(s->to, outputs[k].id);
     a->late.data[number].outputs[variant] = outputs;
     return outputs;

@@ -203,7 +203,8 @@ static void trace_plain(const network* n, ns_expr* outputs) {
     }
 }
 
-static void trace_dissipative(const network* n, const ns_expr* conjugate, ns_expr* outputs) {
+static void trace_dissipative(const network* n, const ns_expr* conjugate, ns_expr* outputs,
+                              ns_expr* damping) {
     const ns_network_def* def = n->def;
     trace_core(n, 1.0);
     ns_expr* L = n->core; // row i begins at i (i + 1) / 2
@@ -227,6 +228,20 @@ static void trace_dissipative(const network* n, const ns_expr* conjugate, ns_exp
         // One P for all: another one for each would turn f away from what opposes v.
         double s = scale_element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
         outputs[i] = ns_mul(outputs[i], ns_const(-output_scale(n, 0) / s));
+    }
+
+    // A_ij = P / (s_i s_j) (L L' + LEAST_DAMPING)_ij
+    for (uint32_t i = 0; damping && i < n->nout; i++) {
+        for (uint32_t j = 0; j <= i; j++) {
+            double si = scale_element(def->conjugate_scale, def->nconjugate_scale, i, 1.0);
+            double sj = scale_element(def->conjugate_scale, def->nconjugate_scale, j, 1.0);
+            ns_expr sum = ns_const(i == j ? LEAST_DAMPING : 0.0);
+            for (uint32_t k = 0; k <= j; k++) {
+                sum = ns_fma(L[i * (i + 1) / 2 + k], L[j * (j + 1) / 2 + k], sum);
+            }
+            sum = ns_mul(sum, ns_const(output_scale(n, 0) / (si * sj)));
+            damping[i * n->nout + j] = damping[j * n->nout + i] = sum;
+        }
     }
 }
 
@@ -286,7 +301,7 @@ static bool sizes_fit(const network* n, const ns_expr* conjugate) {
 
 void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin,
                        const ns_expr* inputs, uint32_t nout, const ns_expr* conjugate,
-                       ns_expr* outputs) {
+                       ns_expr* outputs, ns_expr* damping) {
     // On failure, outputs are invalid expressions and the graph holds the error.
     for (uint32_t i = 0; i < nout; i++) outputs[i] = (ns_expr){NSI_NONE};
     ns_graph* g = nsi_trace_graph();
@@ -333,7 +348,7 @@ void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin
     // The structure determines how outputs follow from the last layer.
     trace_inputs(&n, inputs);
     if (has(&n, NS_STRUCTURE_DISSIPATIVE)) {
-        trace_dissipative(&n, conjugate, outputs);
+        trace_dissipative(&n, conjugate, outputs, damping);
     } else if (has(&n, NS_STRUCTURE_CONSERVATIVE)) {
         trace_conservative(&n, outputs);
     } else {

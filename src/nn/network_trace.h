@@ -29,9 +29,11 @@ void nsi_network_init(const ns_network_def* def, uint32_t nin, uint32_t nout, ui
                       double* weights);
 
 // While tracing: the outputs (nout) from inputs (nin) and, for a dissipative network, the velocities
-// `conjugate` (nout). Scales are applied; what the outputs do to their quantities is not.
+// `conjugate` (nout). Scales are applied; what the outputs do to their quantities is not. Of a
+// dissipative network `damping` (nout x nout, or NULL) receives the matrix A, positive definite, with
+// outputs = -A conjugate.
 void nsi_network_trace(const ns_network_def* def, ns_array weights, uint32_t nin,
                        const ns_expr* inputs, uint32_t nout, const ns_expr* conjugate,
-                       ns_expr* outputs);
+                       ns_expr* outputs, ns_expr* damping);
 
 #endif

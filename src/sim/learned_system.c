@@ -523,7 +523,7 @@ static void trace_learned_step(learner* l) {
         trace_lstm(l);
     } else {
         ns_network_def network = plain_network(def);
-        nsi_network_trace(&network, l->arrays[0], l->nin, l->u, l->nout, NULL, l->y);
+        nsi_network_trace(&network, l->arrays[0], l->nin, l->u, l->nout, NULL, l->y, NULL);
     }
     char text[32], quantity[NSI_BLUEPRINT_MAX_NAME + 32];
     for (uint32_t i = 0, n = 0; i < def->nx; i++) {

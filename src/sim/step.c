@@ -286,6 +286,9 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit 
 
     // The slopes over a step add to the mass matrix; where all vanish it costs nothing.
     ns_expr dt = ns_const(s->options->timestep);
+    ns_expr* coupling = implicit == NSI_IMPLICIT ? nsi_joint_damping(&at->robot, slope) : NULL;
+    for (uint32_t k = 0; coupling && k < nv * nv; k++) coupling[k] = ns_mul(dt, coupling[k]);
+    at->robot.coupling = coupling;
     at->added = NULL;
     for (uint32_t k = 0; k < nv; k++) {
         slope[k] = ns_mul(dt, slope[k]);

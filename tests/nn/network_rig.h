@@ -128,7 +128,7 @@ static inline void trace_net(const net* t, bool per_lane, ns_expr* f) {
     // Weights do not begin where the array does.
     ns_array w = ns_input_array("w", t->nweight + 3, per_lane);
     nsi_network_trace(&t->def, ns_array_slice(w, 3, t->nweight), t->nin, x, t->nout,
-                      is(t, DISSIPATIVE) ? v : NULL, f);
+                      is(t, DISSIPATIVE) ? v : NULL, f, NULL);
 }
 
 static inline ns_graph* net_graph(const net* t, bool per_lane) {

@@ -325,7 +325,7 @@ static void conservative_inputs_may_be_any_expressions(void** state) {
         ns_expr difference = ns_sub(ns_mul(a, b), a);
         ns_expr x[6] = {a, a, ns_neg(a), ns_const(1.0), ns_const(0.0), difference};
         ns_array array = ns_input_array("w", t.nweight + 3, false);
-        nsi_network_trace(&t.def, ns_array_slice(array, 3, t.nweight), 6, x, 6, NULL, f);
+        nsi_network_trace(&t.def, ns_array_slice(array, 3, t.nweight), 6, x, 6, NULL, f, NULL);
         for (int i = 0; i < 6; i++) {
             char name[8];
             snprintf(name, sizeof name, "f%d", i);
@@ -512,7 +512,7 @@ static void learn(net* t, const lesson* a) {
     ns_expr x[2] = {ns_input("x0"), ns_input("x1")}, want[2] = {ns_input("t0"), ns_input("t1")};
     ns_expr f[2], loss = ns_const(0.0);
     ns_array array = ns_input_array("w", t->nweight, false);
-    nsi_network_trace(&t->def, array, 2, x, 2, is(t, DISSIPATIVE) ? x : NULL, f);
+    nsi_network_trace(&t->def, array, 2, x, 2, is(t, DISSIPATIVE) ? x : NULL, f, NULL);
     for (int i = 0; i < 2; i++) {
         ns_expr miss = ns_sub(f[i], want[i]);
         loss = ns_add(loss, ns_mul(miss, miss));

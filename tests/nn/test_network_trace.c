@@ -316,7 +316,7 @@ static void mistakes_are_reported(void** state) {
         if (mistake > 0) count = (uint32_t)nsi_network_weight_count(&t.def, 3, 2);
         ns_graph* g = tracing_begin();
         ns_expr x[3] = {ns_input("a"), ns_input("b"), ns_input("c")}, y[2];
-        nsi_network_trace(&t.def, ns_input_array("w", count, false), 3, x, 2, NULL, y);
+        nsi_network_trace(&t.def, ns_input_array("w", count, false), 3, x, 2, NULL, y, NULL);
         assert_false(ns_expr_is_valid(y[0]) || ns_expr_is_valid(y[1]));
         ns_error error;
         assert_int_equal(ns_trace_end(&error), mistake == 3 ? NS_ERR_LIMIT : NS_ERR_ARGUMENT);
@@ -328,7 +328,7 @@ static void mistakes_are_reported(void** state) {
     net t;
     net_begin(&t, 0, 1, 1, 0, NULL);
     ns_expr x = {0}, y = {0};
-    nsi_network_trace(&t.def, (ns_array){0, 0, 2}, 1, &x, 1, NULL, &y);
+    nsi_network_trace(&t.def, (ns_array){0, 0, 2}, 1, &x, 1, NULL, &y, NULL);
     assert_false(ns_expr_is_valid(y));
 }
 
