@@ -60,6 +60,11 @@ static void trace_point(const nsi_robot* robot, const nsi_link_pose* pose,
     vt[1] = nsi_candidate_named(robot, candidate, "velocity/tangent2", "m/s",
                                 v3_dot(candidate->tangent[1], v));
 
+    // What the law reads must be expressions that no simplification takes apart, since its force is
+    // differentiated for them: -(a - b) would become b - a.
+    ns_expr read[3] = {ns_select(touching, vn, zero), ns_select(touching, vt[0], zero),
+                       ns_select(touching, vt[1], zero)};
+
     // The law.
     ns_expr params[NS_CONTACT_MAX_PARAMS], along[3] = {zero, zero, zero};
     const ns_contact_law* law = candidate->law;
@@ -68,7 +73,7 @@ static void trace_point(const nsi_robot* robot, const nsi_link_pose* pose,
     }
     nsi_point_trace trace = {.given = {.depth = depth,
                                        .touching = touching,
-                                       .velocity = {vn, vt[0], vt[1]},
+                                       .velocity = {read[0], read[1], read[2]},
                                        .params = params},
                              .robot = robot,
                              .candidate = candidate};
@@ -81,7 +86,7 @@ static void trace_point(const nsi_robot* robot, const nsi_link_pose* pose,
     add_force(pose, candidate->body_b, p, touching, v3_neg(f), on_b);
     nsi_candidate_force(robot, candidate, fo_where(touching, (force){v3_zero(), f}).f);
     *traced = (traced_point){
-        candidate, touching, depth, {vn, vt[0], vt[1]}, {along[0], along[1], along[2]}};
+        candidate, touching, depth, {read[0], read[1], read[2]}, {along[0], along[1], along[2]}};
 }
 
 // ---- how forces resist velocities ------------------------------------------------------------
@@ -91,29 +96,72 @@ typedef struct point_slopes {
     ns_expr *by_depth, *by_velocity[3]; // (n) of the normal force; of force k for velocity k
 } point_slopes;
 
-// d(force k of each point) / d(its own x): the points do not read each other, so that one gradient of
-// the sum has them all.
-static void differentiate_points(const traced_point* points, uint32_t n, int k, const ns_expr* x,
-                                 uint32_t nx, ns_expr* slope) {
+// What a law reads of a point: 0: depth, 1..3: velocity.
+static ns_expr point_input(const traced_point* p, uint32_t k) {
+    return k == 0 ? p->depth : p->velocity[k - 1];
+}
+
+static bool is_constant(const nsi_robot* robot, ns_expr x) {
+    return ns_expr_is_valid(x) && robot->graph->nodes.data[x.id].op == NSI_CONST;
+}
+
+// Points that can be differentiated together, from `from` on: none reads what another one of them
+// reads, as the corners of a box on a slider do. `taken` (of nodes) is all zero before and after.
+static uint32_t choose_points(const nsi_robot* robot, const traced_point* points, uint32_t n,
+                              uint8_t* taken, uint8_t* done, uint32_t* chosen) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool fits = !done[i];
+        for (uint32_t k = 0; k < 4 && fits; k++) {
+            ns_expr x = point_input(&points[i], k);
+            fits = is_constant(robot, x) || !taken[x.id];
+        }
+        for (uint32_t k = 0; k < 4 && fits; k++) taken[point_input(&points[i], k).id] = 1;
+        if (fits) chosen[count++] = i;
+    }
+    for (uint32_t c = 0; c < count; c++) {
+        done[chosen[c]] = 1;
+        for (uint32_t k = 0; k < 4; k++) taken[point_input(&points[chosen[c]], k).id] = 0;
+    }
+    return count;
+}
+
+// d(force of each chosen point) / d(its own input), of force k - 1 for velocity k and of the normal force
+// for the depth: one gradient of the sum has them all. Constants are not varied: slope 0.
+static void differentiate_points(const nsi_robot* robot, const traced_point* points,
+                                 const uint32_t* chosen, uint32_t count, uint32_t k, ns_expr* x,
+                                 ns_expr* slope, ns_expr* out) {
     ns_expr sum = ns_const(0.0);
-    for (uint32_t i = 0; i < n; i++) sum = ns_add(sum, points[i].along[k]);
-    ns_gradient(sum, nx, x, slope);
+    for (uint32_t c = 0; c < count; c++) {
+        const traced_point* p = &points[chosen[c]];
+        sum = ns_add(sum, p->along[k < 2 ? 0 : k - 1]);
+        x[c] = point_input(p, k);
+    }
+    ns_gradient(sum, count, x, slope);
+    for (uint32_t c = 0; c < count; c++) {
+        out[chosen[c]] = is_constant(robot, x[c]) ? ns_const(0.0) : slope[c];
+    }
 }
 
 static bool find_slopes(const nsi_robot* robot, const traced_point* points, uint32_t n,
                         point_slopes* out) {
-    ns_expr* room = nsi_robot_alloc(robot, 8 * (size_t)n, sizeof *room);
-    if (!room) return false;
-    ns_expr* x = room + 4 * (size_t)n;
-    for (uint32_t i = 0; i < n; i++) {
-        x[i] = points[i].depth;
-        for (uint32_t k = 0; k < 3; k++) x[(k + 1) * n + i] = points[i].velocity[k];
-    }
+    ns_expr* room = nsi_robot_alloc(robot, 6 * (size_t)n, sizeof *room);
+    uint32_t* chosen = nsi_robot_alloc(robot, n, sizeof *chosen);
+    uint32_t nnode = robot->graph->nodes.count, count;
+    uint8_t* taken = nsi_robot_alloc(robot, nnode, 1);
+    uint8_t* done = nsi_robot_alloc(robot, n, 1);
+    if (!room || !chosen || !taken || !done) return false;
+    if (robot->graph->error.status != NS_OK) return false;
+    memset(taken, 0, nnode);
+    memset(done, 0, n);
     out->by_depth = room;
     for (uint32_t k = 0; k < 3; k++) out->by_velocity[k] = room + (k + 1) * n;
-    differentiate_points(points, n, 0, x, 2 * n, room);
-    differentiate_points(points, n, 1, x + 2 * n, n, room + 2 * n);
-    differentiate_points(points, n, 2, x + 3 * n, n, room + 3 * n);
+    while ((count = choose_points(robot, points, n, taken, done, chosen)) > 0) {
+        for (uint32_t k = 0; k < 4; k++) {
+            differentiate_points(robot, points, chosen, count, k, room + 4 * (size_t)n,
+                                 room + 5 * (size_t)n, room + k * n);
+        }
+    }
     return robot->graph->error.status == NS_OK;
 }
 
@@ -135,22 +183,25 @@ static ns_expr most_driven(const nsi_robot* robot, const nsi_candidate* candidat
     return ns_mul(ns_const(-DRIVEN_SHARE / (dt * points)), mass);
 }
 
-static point_resistance find_point_resistance(const traced_point* p, const point_slopes* slopes,
-                                              uint32_t i, ns_expr least, double dt) {
+static point_resistance find_point_resistance(const nsi_robot* robot, const traced_point* p,
+                                              const point_slopes* slopes, uint32_t i, ns_expr least,
+                                              double dt) {
     // Normal: the damping, and what the stiffness gains during the step.
     point_resistance r;
     ns_expr gained = ns_mul(ns_const(dt), slopes->by_depth[i]);
     r.normal = ns_max(ns_sub(gained, slopes->by_velocity[0][i]), least);
 
     // Friction: its secant f / v, which cannot reverse the slip; its slope would let it tremble. At
-    // rest the slopes in all directions are the same, and the secant is their limit.
+    // rest the slopes in all directions are the same, and the secant is their limit. Directions in
+    // which nothing can move have none.
     ns_expr v[2] = {p->velocity[1], p->velocity[2]};
     ns_expr both = ns_add(slopes->by_velocity[1][i], slopes->by_velocity[2][i]);
     ns_expr square = ns_add(ns_mul(v[0], v[0]), ns_mul(v[1], v[1]));
     ns_expr slides = ns_gt(square, ns_const(1e-16)); // 1e-8 m/s
     ns_expr power = ns_add(ns_mul(p->along[1], v[0]), ns_mul(p->along[2], v[1]));
     ns_expr secant = ns_div(power, ns_select(slides, square, ns_const(1.0)));
-    ns_expr slope = ns_select(slides, secant, ns_mul(ns_const(0.5), both));
+    bool one = is_constant(robot, v[0]) || is_constant(robot, v[1]);
+    ns_expr slope = ns_select(slides, secant, one ? both : ns_mul(ns_const(0.5), both));
     r.tangent = ns_max(ns_neg(slope), least);
     return r;
 }
@@ -219,7 +270,7 @@ static art_inertia resist_points(const nsi_robot* robot, const nsi_link_pose* po
     art_inertia sum = ai_zero();
     for (uint32_t i = first; i < first + count; i++) {
         const nsi_contact_point* point = &points[i].candidate->point;
-        point_resistance r = find_point_resistance(&points[i], slopes, i, least, dt);
+        point_resistance r = find_point_resistance(robot, &points[i], slopes, i, least, dt);
         vec3 across = v3(ns_mul(step, r.normal), ns_mul(step, r.tangent), ns_const(0.0));
         vec3 at = point->position, n = point->normal;
         if (frame != NSI_NONE) {

@@ -143,6 +143,39 @@ static void overlap_does_not_throw(void** state) {
     ns_model_free(model);
 }
 
+// The corners of a box on a slider all have one and the same velocity; free, each has its own. Falling
+// flat without friction, both are the same motion.
+static void points_of_one_velocity_are_told_apart(void** state) {
+    (void)state;
+    static const char* const joints[] = {"<freejoint/>", "<joint type='slide' axis='0 0 1'/>"};
+    enum { STEPS = 120 };
+    double height[2][STEPS + 1], lowest = INFINITY;
+    for (int n = 0; n < 2; n++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "<mujoco><worldbody><geom type='plane' size='5 5 1'/><body pos='0 0 .15'>%s"
+                 "<geom type='box' size='0.1 0.1 0.1' mass='1'/></body></worldbody></mujoco>",
+                 joints[n]);
+        ns_model* model = modelfile_parse(text);
+        static const ns_param_value smooth[] = {{"contact/*/mu", 0.0}};
+        ns_system_options options = spring_options();
+        options.set = smooth;
+        options.nset = 1;
+        scene s = scene_create(model, &options, 1, STEPS);
+        if (n == 0) s.x0[2] = 0.15;
+        scene_run(&s);
+        for (uint32_t t = 0; t <= STEPS; t++) {
+            const double* x = scene_state(&s, 0, t);
+            height[n][t] = n == 0 ? x[2] : x[0] + 0.15;
+            lowest = fmin(lowest, height[n][t]);
+        }
+        scene_free(&s);
+        ns_model_free(model);
+    }
+    assert_true(lowest < 0.099); // it has touched
+    all_close(height[1], height[0], STEPS + 1, 1e-9);
+}
+
 // ---- a quadruped -----------------------------------------------------------------------------
 
 // A PD stance of the shipped quadruped by formulas (kp 60 N m, kd 1.5 N m s), with torques that make it
@@ -198,6 +231,7 @@ int main(void) {
         cmocka_unit_test(a_sliding_block_goes_its_way),
         cmocka_unit_test(stacks_gain_no_energy),
         cmocka_unit_test(overlap_does_not_throw),
+        cmocka_unit_test(points_of_one_velocity_are_told_apart),
         cmocka_unit_test(gradients_of_a_stepping_quadruped_stay_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -373,6 +373,7 @@ static void networks_at_springs(void** state) {
     static const char* const modes[] = {"add", "replace", "scale"};
     ns_system_options o = ns_default_system_options();
     o.contact = NS_CONTACT_SPRING;
+    o.integrator = NS_INTEGRATOR_EXPLICIT; // as the reference
     o.set = set;
     o.nset = 6;
     for (int place = 0; place < PLACES; place++) {
