@@ -116,6 +116,7 @@ static bool find_targets(problem* p) {
     if (!twists || !nsi_candidates_find(robot, pose, p->options, p->law, &p->candidates)) {
         return false;
     }
+    nsi_candidates_name(robot, &p->candidates);
     ns_expr first = ns_const(p->dt), any = ns_const(0.0), *row = p->scratch;
     for (uint32_t c = 0; c < p->n; c++) {
         const nsi_candidate* candidate = &p->candidates.data[c];
@@ -143,7 +144,7 @@ static bool at_impact(const problem* p, nsi_robot* moved) {
     ns_expr* dq = p->scratch;
     for (uint32_t k = 0; k < p->nv; k++) dq[k] = ns_mul(p->first, robot->qd[k]);
     nsi_integrate_config(robot->model, robot->q, dq, q);
-    return nsi_robot_init(moved, robot->model, robot->param, q, robot->qd);
+    return nsi_robot_move(robot, q, robot->qd, moved);
 }
 
 // Masses and directions at the first impact, and the right-hand side; `qd` are the velocities without
@@ -151,7 +152,8 @@ static bool at_impact(const problem* p, nsi_robot* moved) {
 static bool build_problem(problem* p, const ns_expr* added, const ns_expr* qd) {
     nsi_robot moved;
     if (!at_impact(p, &moved)) return false;
-    if (!nsi_contact_rows_build(&moved, p->options, p->law, added, &p->rows)) return false;
+    if (!nsi_contact_rows_build(&moved, p->options, p->law, &p->candidates, added, &p->rows))
+        return false;
     for (uint32_t i = 0; i < p->rows.rows; i++) {
         const ns_expr* row = p->rows.J + (size_t)i * p->nv;
         p->b[i] = ns_neg(nsi_row_product(p->nv, row, qd));

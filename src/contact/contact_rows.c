@@ -124,7 +124,8 @@ static bool allocate_rows(const nsi_robot* robot, nsi_contact_rows* r) {
 }
 
 bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* options, int law,
-                            const ns_expr* added, nsi_contact_rows* out) {
+                            const nsi_candidates* at_start, const ns_expr* added,
+                            nsi_contact_rows* out) {
     uint32_t nv = robot->model->sizes.nv, n = nsi_candidates_count(robot->model, options, law);
     *out = (nsi_contact_rows){.nv = nv, .n = n, .rows = NSI_CONTACT_ROWS * n};
     nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
@@ -134,6 +135,7 @@ bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* o
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
     if (!twists || !nsi_candidates_find(robot, pose, options, law, &out->candidates)) return false;
+    nsi_candidates_follow(at_start, &out->candidates);
 
     // The mass matrix and its factors.
     nsi_crba(robot, out->M);

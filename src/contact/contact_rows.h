@@ -42,10 +42,11 @@ motion* nsi_unit_twists(const nsi_robot* robot, const nsi_link_pose* pose);
 void nsi_contact_row(const nsi_robot* robot, const motion* twists, const nsi_candidate* candidate,
                      vec3 d, ns_expr* row);
 
-// The rows of all candidates of a law at the robot's configuration; `added` (nv) as in nsi_aba(), or NULL.
-// False when the graph has failed.
+// The rows of all candidates of a law at the robot's configuration, with what networks have done to those
+// at the start of the step; `added` (nv) as in nsi_aba(), or NULL. False when the graph has failed.
 bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* options, int law,
-                            const ns_expr* added, nsi_contact_rows* out);
+                            const nsi_candidates* at_start, const ns_expr* added,
+                            nsi_contact_rows* out);
 
 // M^-1 J' g for impulses g (rows).
 void nsi_contact_respond(const nsi_contact_rows* r, const ns_expr* g, ns_expr* out);

@@ -128,6 +128,7 @@ static bool classify_all(rigid_step* s) {
     if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, &s->candidates)) {
         return false;
     }
+    nsi_candidates_name(robot, &s->candidates);
 
     static const char* const slips[2] = {"velocity/tangent1", "velocity/tangent2"};
     for (uint32_t c = 0; c < s->n; c++) {
@@ -256,7 +257,7 @@ static bool move_to_impact(const rigid_step* s, const ns_expr* end, nsi_robot* m
         }
     }
     nsi_integrate_config(model, robot->q, dq, q);
-    return nsi_robot_init(moved, model, robot->param, q, robot->qd);
+    return nsi_robot_move(robot, q, robot->qd, moved);
 }
 
 // Gap that the position correction is to leave, from the gap at the start.
@@ -396,7 +397,7 @@ static void rigid_impulses(const nsi_robot* robot, const nsi_contact_options* op
     // Impulses at the configuration of the impacts, and what they change.
     nsi_robot moved;
     if (!move_to_impact(&s, impact->qd, &moved)) return;
-    if (!nsi_contact_rows_build(&moved, options, law, added, &s.rows)) return;
+    if (!nsi_contact_rows_build(&moved, options, law, &s.candidates, added, &s.rows)) return;
     solve_step(&s, impact);
     if (robot->graph->error.status != NS_OK) return;
     apply_step(&s, impact);
