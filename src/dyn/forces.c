@@ -232,12 +232,15 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
         tau[k] = ns_add(tau[k], ns_add(added[k].smooth, added[k].stiff));
     }
 
-    // Named last: what a network adds here is not part of the slope, unless it is known to damp.
+    // Named last. What a network adds here has a slope of its own.
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         for (uint32_t k = 0; k < l->nv; k++) {
-            ns_expr* t = &tau[l->v + k];
+            ns_expr *t = &tau[l->v + k], before = *t;
             *t = nsi_named_force(*t, l, k, "tau");
+            if (implicit != NSI_IMPLICIT || t->id == before.id) continue;
+            ns_expr change = smooth_slope(robot, ns_sub(*t, before), l->v + k);
+            slope[l->v + k] = ns_sub(slope[l->v + k], change);
         }
     }
 }

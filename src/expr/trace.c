@@ -116,7 +116,10 @@ ns_expr nsi_trace_change(ns_expr changed, ns_expr given) {
 
 void nsi_trace_damping(ns_expr force, ns_expr along, ns_expr of, ns_expr coefficient) {
     if (!current || current->error.status != NS_OK) return;
-    nsi_damping_term term = {force.id, along.id, of.id, coefficient.id};
+    // Sums take the sign of -x into themselves: what is left there to find is x.
+    const nsi_node* node = &current->nodes.data[force.id];
+    nsi_id found = node->op == NSI_NEG ? node->a : force.id;
+    nsi_damping_term term = {found, along.id, of.id, coefficient.id};
     if (!nsi_array_push(&current->allocator, &current->damping, term))
         nsi_graph_fail_nomem(current);
 }

@@ -281,7 +281,10 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit 
     if (s->graph->error.status != NS_OK) return;
     nsi_trace_stage(NS_STAGE_FORCES);
     name_bias(s, &at->robot, at->tau);
-    external_forces(s, &at->robot, implicit != NSI_EXPLICIT);
+
+    // Impulses are solved for with the mass matrix alone, so that springs beside them stay explicit.
+    bool rigid = nsi_step_has_impulses(s->model, s->options);
+    external_forces(s, &at->robot, implicit != NSI_EXPLICIT && !rigid);
     nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, implicit, at->tau, slope);
 
     // The slopes over a step add to the mass matrix; where all vanish it costs nothing.

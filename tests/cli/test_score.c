@@ -506,7 +506,9 @@ static void missing_numbers_do_not_count(void** state) {
 static void lost_predictions_are_infinitely_wrong(void** state) {
     (void)state;
     run_ok("simulate " MOTORS " --time 2 --control 'u_m_right=0.1' -o motors.csv");
-    tempdir_write("stiff.yaml", "robot: " MOTORS "\nparameters:\n  joint/j_right/damping: 2000\n");
+    tempdir_write("stiff.yaml",
+                  "robot: " MOTORS
+                  "\nintegrator: explicit\nparameters:\n  joint/j_right/damping: 2000\n");
     json_t* a = score("stiff.yaml --data motors.csv --horizons 0.01 2");
     assert_int_equal(number(a, "lost"), 1);
     assert_true(is_null(a, "rmse_q"));
