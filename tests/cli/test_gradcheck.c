@@ -123,7 +123,8 @@ static void what_cannot_be_judged_is_said(void** state) {
                   "<geom name='g' type='plane' size='5 5 1'/><body pos='0 0 0.1'><freejoint/>"
                   "<geom name='b' type='box' size='0.1 0.1 0.1' mass='1' friction='0.4'/></body>"
                   "</worldbody></mujoco>");
-    run_ok("gradcheck resting.xml --sweeps 5 --q0 0 0 0.1 1 0 0 0 --qd0 1 0 0 0 0 0");
+    run_ok("gradcheck resting.xml --contact baumgarte --sweeps 5 --q0 0 0 0.1 1 0 0 0 --qd0 1 0 0 "
+           "0 0 0");
     assert_says(last.out, "unreliable because contact was not solved in ");
     assert_says(last.out, " of 19 could be judged; largest relative error ");
     assert_says(last.out, "; contact acted in 20 steps, unsolved in ");

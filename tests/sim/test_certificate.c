@@ -167,6 +167,7 @@ static const char sliding_block[] =
 static void unsolved_contact_is_unreliable(void** state) {
     (void)state;
     ns_system_options options = ns_default_system_options();
+    options.contact = NS_CONTACT_BAUMGARTE;
     options.contact_sweeps = 5;
     trial t = trial_make(sliding_block, &options, 100);
     t.x0[7] = 1.0;

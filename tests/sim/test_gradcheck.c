@@ -210,6 +210,7 @@ static void unsolved_contact_is_named(void** state) {
         " friction='0.4'/></body></worldbody></mujoco>";
     ns_model* model = modelfile_parse(text);
     ns_system_options options = ns_default_system_options();
+    options.contact = NS_CONTACT_BAUMGARTE;
     options.contact_sweeps = 5;
     ns_system* system = NULL;
     ns_error error;
