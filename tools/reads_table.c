@@ -51,7 +51,6 @@ static const quantity_group groups[] = {
     {"joint forces", {"joint/*/force/*", "joint/*/force/*/*", "actuator/*/force"}},
     {"joint torques", {"joint/*/tau", "joint/*/tau/*"}},
     {"accelerations", {"qdd/*"}},
-    {"residual", {"contact/residual"}},
 };
 
 enum { GROUPS = sizeof groups / sizeof *groups };
@@ -78,7 +77,7 @@ static bool sort_quantities(law_step* step) {
         if (!step->members[g]) return false;
     }
     for (uint32_t k = 0; k < list->count; k++) {
-        int found = list->is_count[k];
+        int found = list->is_diagnostic[k];
         for (int g = 0; g < GROUPS; g++) {
             if (!in_group(&groups[g], list->names[k])) continue;
             step->members[g][step->count[g]++] = k;

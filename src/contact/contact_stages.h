@@ -83,8 +83,8 @@ nsi_contact_resistance* nsi_contact_forces(const nsi_robot* robot,
 // Has a pair of the model a law of stage IMPULSES?
 bool nsi_contact_has_impulses(const ns_model* model, const nsi_contact_options* options);
 
-// Is the quantity of this name a whole number that a solver counts, and so without a derivative?
-bool nsi_contact_is_count(const char* quantity);
+// Does the quantity of this name tell how a solver worked? Counts and rounding have no derivative.
+bool nsi_contact_is_diagnostic(const char* quantity);
 
 struct nsi_impact {
     ns_expr* qd;                  // (nv) velocities after the step; holds those without contact

@@ -30,6 +30,7 @@ static const double NEGLIGIBLE_GAP = 1e-9; // m, on top of two steps of free fal
 // A contact candidate at the start of the step. Truths are 1 or 0.
 typedef struct contact_class {
     ns_expr phi, vn; // gap and normal velocity
+    ns_expr faster;  // what a network at the normal velocity multiplies it by
     ns_expr a;       // m/s^2, what is slow
     ns_expr rests, passes, late;
     ns_expr time;        // share of the step at which it passes; 0 otherwise
@@ -93,8 +94,9 @@ static void classify(const rigid_step* s, const nsi_link_pose* pose, const nsi_c
     const nsi_robot* robot = s->robot;
     ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(s->dt);
     c->phi = nsi_candidate_gap(robot, pose, candidate);
-    c->vn = nsi_candidate_named(robot, candidate, "velocity/normal", "m/s",
-                                nsi_row_product(s->nv, row, robot->qd));
+    ns_expr speed = nsi_row_product(s->nv, row, robot->qd);
+    c->vn = nsi_candidate_named(robot, candidate, "velocity/normal", "m/s", speed);
+    c->faster = c->vn.id == speed.id ? one : ns_div_safe(c->vn, speed);
     ns_expr an = nsi_row_product(s->nv, row, s->qdd), end = ns_add(c->vn, ns_mul(dt, an));
     c->a = reference_acceleration(s, an);
 
@@ -294,12 +296,13 @@ static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
     ns_expr ago = ns_min(one, ns_div(at->phi, speed));
     ns_expr rise = ns_select(at->late, ns_add(one, ago), zero);
 
+    ns_expr e = nsi_candidate_param(s->robot, candidate, NSI_RIGID_RESTITUTION);
     ns_expr kind = ns_add(ns_select(at->rests, ns_const(NSI_CONTACT_RESTS), zero),
                           ns_add(ns_select(at->hit, ns_const(NSI_CONTACT_HIT), zero),
                                  ns_select(at->closed, ns_const(NSI_CONTACT_CLOSED), zero)));
     const ns_expr inputs[] = {nsi_candidate_param(s->robot, candidate, NSI_RIGID_MU),
                               nsi_candidate_param(s->robot, candidate, NSI_RIGID_CFM),
-                              nsi_candidate_param(s->robot, candidate, NSI_RIGID_RESTITUTION),
+                              ns_mul(at->faster, e),
                               ns_mul(rate, at->phi),
                               at->share,
                               ns_mul(rate, slack),

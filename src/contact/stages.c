@@ -422,8 +422,13 @@ bool nsi_contact_has_impulses(const ns_model* model, const nsi_contact_options* 
     return impulse_law(model, options) >= 0;
 }
 
-bool nsi_contact_is_count(const char* quantity) {
-    return strcmp(quantity, "contact/solves") == 0 || strcmp(quantity, "contact/sweeps") == 0;
+bool nsi_contact_is_diagnostic(const char* quantity) {
+    static const char* const names[] = {"contact/residual", "contact/relaxation", "contact/solves",
+                                        "contact/sweeps"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        if (strcmp(quantity, names[k]) == 0) return true;
+    }
+    return false;
 }
 
 void nsi_contact_impulses(const nsi_robot* robot, const nsi_contact_options* options, double dt,

@@ -57,7 +57,7 @@ typedef struct nsi_binding_quantities {
     const uint8_t* affects_state;   // nonzero: the next state depends on it; NULL: on all
     const char* const* conjugate;   // velocity along which a force acts, or NULL; NULL: unknown
     const uint8_t* spatial;         // nonzero: a number of a vector in space; NULL: none is
-    const uint8_t* is_count;        // nonzero: a whole number without a derivative; NULL: none
+    const uint8_t* is_diagnostic;   // nonzero: of a solver, without a derivative; NULL: none
     const uint8_t* is_state;        // nonzero: a coordinate or velocity; NULL: none
     const nsi_causality* causality; // what follows from what; NULL: each from all before it
 } nsi_binding_quantities;

@@ -82,10 +82,10 @@ static ns_status take_input(nsi_binder* p, uint32_t item, uint32_t earliest) {
     if (status != NS_OK) return status;
     for (uint32_t k = 0; k < p->found.count; k++) {
         uint32_t name = p->found.data[k];
-        if (p->is_count && p->is_count[name]) {
+        if (p->is_diagnostic && p->is_diagnostic[name]) {
             return nsi_binder_fail(p, NS_ERR_ARGUMENT, NSI_FIELD_INPUTS, item,
-                                   "\"%.120s\" is a count of the solver: it jumps from one whole"
-                                   " number to another and has no derivative; observe it instead",
+                                   "\"%.120s\" is a diagnostic of the solver, which has no"
+                                   " derivative; observe it instead",
                                    p->names[name]);
         }
         if (last == 0 && !p->causality && name >= earliest) {

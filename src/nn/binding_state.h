@@ -59,7 +59,7 @@ typedef struct nsi_binder {
     const uint8_t* affects_state;
     const char* const* velocities; // along which forces act
     const uint8_t* spatial;        // numbers of vectors in space
-    const uint8_t *is_count, *is_state;
+    const uint8_t *is_diagnostic, *is_state;
     const nsi_causality* causality;
     uint32_t nname;
     ns_allocator allocator;

@@ -34,12 +34,12 @@ static bool allocate_list(nsi_quantity_list* out, size_t count) {
     out->units = nsi_arena_alloc(&out->arena, count * sizeof *out->units);
     out->stages = nsi_arena_alloc(&out->arena, count * sizeof *out->stages);
     out->affects_state = nsi_arena_alloc(&out->arena, count);
-    out->is_count = nsi_arena_alloc(&out->arena, count);
+    out->is_diagnostic = nsi_arena_alloc(&out->arena, count);
     out->is_state = nsi_arena_alloc(&out->arena, count);
     out->spatial = nsi_arena_alloc(&out->arena, count);
     out->conjugate = nsi_arena_alloc(&out->arena, count * sizeof *out->conjugate);
     return probes && out->names && out->units && out->stages && out->affects_state &&
-           out->is_count && out->is_state && out->spatial && out->conjugate;
+           out->is_diagnostic && out->is_state && out->spatial && out->conjugate;
 }
 
 // What the graph says of its quantities; `live` (nodes) marks what the next state depends on.
@@ -61,7 +61,7 @@ static bool list_quantities(const ns_model* model, const uint8_t* live, nsi_quan
         nsi_quantity_parts parts;
         nsi_quantity_parts_of(model, quantity->name, &parts);
         out->spatial[k] = parts.spatial;
-        out->is_count[k] = nsi_contact_is_count(quantity->name);
+        out->is_diagnostic[k] = nsi_contact_is_diagnostic(quantity->name);
         out->is_state[k] =
             ns_glob_match("q/*", quantity->name) || ns_glob_match("qd/*", quantity->name);
         out->conjugate[k] = quantity->conjugate;

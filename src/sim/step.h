@@ -32,7 +32,7 @@ typedef struct nsi_quantity_list {
     const char** units; // live as long as the model
     ns_stage* stages;
     uint8_t* affects_state; // nonzero: the next state depends on it
-    uint8_t* is_count;      // nonzero: a whole number, such as iterations, without a derivative
+    uint8_t* is_diagnostic; // nonzero: of a solver, such as iterations, without a derivative
     uint8_t* is_state;      // nonzero: q/<k> or qd/<k>
     const char** conjugate; // of a force: the velocity along which it acts; otherwise NULL
     uint8_t* spatial;       // nonzero: one number of a vector or tensor in space

@@ -115,7 +115,7 @@ static ns_status make_binding(const ns_model* model, const ns_blueprint* bluepri
                                          .affects_state = list.affects_state,
                                          .conjugate = list.conjugate,
                                          .spatial = list.spatial,
-                                         .is_count = list.is_count,
+                                         .is_diagnostic = list.is_diagnostic,
                                          .is_state = list.is_state,
                                          .causality = &list.causality};
     status = nsi_binding_create(blueprint, &quantities, &model->allocator, &system->binding, error);

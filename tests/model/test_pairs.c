@@ -429,7 +429,6 @@ static void pairs_have_parameters(void** state) {
     } expected[] = {
         {"contact/s:p/mu", "", 1.0, 0.0, inf, NS_TRANSFORM_LOG},
         {"contact/s:p/restitution", "", 0.0, 0.0, 1.0, NS_TRANSFORM_BOX},
-        {"contact/s:p/baumgarte_alpha", "", 1.0, 0.0, 1.0, NS_TRANSFORM_BOX},
         {"contact/s:p/baumgarte_beta", "", 0.2, 0.0, 1.0, NS_TRANSFORM_BOX},
         {"contact/s:p/max_push", "m/s", 2.0, 0.0, inf, NS_TRANSFORM_LOG},
         {"contact/s:p/cfm", "", 1e-4, 0.0, inf, NS_TRANSFORM_LOG},
@@ -439,6 +438,7 @@ static void pairs_have_parameters(void** state) {
         {"contact/s:p/exponent", "", 1.5, 1.0, inf, NS_TRANSFORM_IDENTITY},
         {"contact/s:p/mu_static", "", 1.0, 0.0, inf, NS_TRANSFORM_LOG},
         {"contact/s:p/transition_velocity", "m/s", 0.05, 0.0, inf, NS_TRANSFORM_LOG},
+        {"contact/s:p/baumgarte_alpha", "", 1.0, 0.0, 1.0, NS_TRANSFORM_BOX},
     };
     ns_model* model = with_groups(1, 1, 1, 1, true);
     assert_int_equal(model->ncontact_param, sizeof expected / sizeof *expected);

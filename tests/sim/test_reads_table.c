@@ -99,8 +99,11 @@ static void learn(void* context, const ns_quantity_info* q) {
             k->group = g;
         }
     }
-    bool count = strcmp(q->name, "contact/solves") == 0 || strcmp(q->name, "contact/sweeps") == 0;
-    if (count == (k->group >= 0)) fail_msg("%s: group %d", q->name, k->group);
+    static const char* const diagnostics[] = {"contact/residual", "contact/relaxation",
+                                              "contact/solves", "contact/sweeps"};
+    bool diagnostic = false;
+    for (int i = 0; i < 4; i++) diagnostic = diagnostic || strcmp(q->name, diagnostics[i]) == 0;
+    if (diagnostic == (k->group >= 0)) fail_msg("%s: group %d", q->name, k->group);
 }
 
 // A network may be there: of the two numbers of the mass matrix that are one, above the diagonal.
