@@ -105,6 +105,8 @@ typedef struct simulation {
     uint64_t rows;
     uint64_t unsolved; // steps whose contact impulses do not meet their conditions
     double residual;   // the largest, relative
+    uint64_t relaxed;  // steps solved with more regularisation than asked for
+    double relaxation; // the largest
 } simulation;
 
 // ---- setup ---------------------------------------------------------------------------------
@@ -438,6 +440,8 @@ static bool run_piece(group* g, uint64_t step, uint32_t n) {
     for (uint32_t i = 0; i < g->count; i++) {
         s->unsolved += g->contact[i].unsolved;
         s->residual = fmax(s->residual, g->contact[i].residual);
+        s->relaxed += g->contact[i].relaxed;
+        s->relaxation = fmax(s->relaxation, g->contact[i].relaxation);
     }
 
     // A divergence is reported with its time, and ends the run.
@@ -640,6 +644,7 @@ static int print_summary(const simulation* s) {
         // Steps in which the contact solver did not converge.
         ns_json_count(j, "contact_unsolved", s->unsolved);
         ns_json_number(j, "contact_residual", s->residual);
+        ns_json_count(j, "contact_relaxed", s->relaxed);
         // Files that were written.
         if (s->output) ns_json_text(j, "output", s->output);
         if (s->html) ns_json_text(j, "page", s->html);
@@ -688,6 +693,10 @@ static int run_simulation(simulation* s) {
         cli_note("contact: the solver did not converge in %llu steps; largest residual %.2g of the "
                  "largest impulse",
                  (unsigned long long)s->unsolved, s->residual);
+    }
+    if (s->relaxed > 0) {
+        cli_note("contact: %llu steps were solved with a larger cfm than asked for, up to %.2g",
+                 (unsigned long long)s->relaxed, s->relaxation);
     }
     if (s->json) return print_summary(s);
     if (s->output && strcmp(s->output, "-") != 0) {

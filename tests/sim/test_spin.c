@@ -25,6 +25,7 @@ static ns_model* make_body(double ixx, double iyy, double izz) {
     assert_int_equal(ns_model_builder_create(NULL, &builder, &error), NS_OK);
     assert_int_equal(ns_model_builder_add_link(builder, &body, &error), NS_OK);
     assert_int_equal(ns_model_builder_finish(builder, &model, &error), NS_OK);
+    ns_model_builder_free(builder);
     return model;
 }
 
