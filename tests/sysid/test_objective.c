@@ -585,6 +585,7 @@ static void unreliable_windows_are_counted(void** state) {
     experiment_write("fit.yaml", "model: hinge.xml\n"
                                  "data: {train: [hinge.csv]}\n"
                                  "blueprint: steep.yaml\n"
+                                 "integrator: explicit\n"
                                  "train: {window: 40}\n");
     ns_fit* fit = experiment_load("fit.yaml", 1);
     nsi_objective* e = objective_of(fit, 1);
