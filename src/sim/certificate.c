@@ -6,7 +6,7 @@
 // to step; an explicit integrator that is too slow for a stiff spring, friction or damper has an eigenvalue
 // below -1, and the adjoint turns round in every step. So the sign tells the cause.
 
-#include "sim/certificate.h"
+#include "sim/certificate_notes.h"
 
 #include "model/model_data.h"
 #include "sim/system.h"

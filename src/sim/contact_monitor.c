@@ -10,7 +10,7 @@
 // "About 0" is a share of what one step of weight does: m g, g dt and g dt^2.
 
 #include "model/model_data.h"
-#include "sim/certificate.h"
+#include "sim/certificate_notes.h"
 #include "sim/system.h"
 
 #include <stdio.h>

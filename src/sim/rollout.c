@@ -18,7 +18,7 @@
 // Sums over robots are made per tile and lane, those for weights per chunk of tiles, and added up in
 // order at the end: the result does not depend on the number of threads.
 
-#include "sim/certificate.h"
+#include "sim/certificate_notes.h"
 #include "sim/integrators.h"
 #include "sim/system.h"
 

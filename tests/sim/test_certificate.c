@@ -2,7 +2,7 @@
 // nothing.
 
 #include "neuralsim/certificate.h"
-#include "sim/certificate.h"
+#include "sim/certificate_notes.h"
 #include "sim/rollout_rig.h"
 #include "support/malloccount.h"
 #include "support/modelfile.h"
