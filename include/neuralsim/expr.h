@@ -73,7 +73,8 @@ NS_API const char* ns_graph_sink_name(const ns_graph* graph, uint32_t number);
 NS_API uint32_t ns_graph_array_size(const ns_graph* graph, uint32_t number);
 NS_API uint32_t ns_graph_sink_size(const ns_graph* graph, uint32_t number);
 
-/// Operations that the outputs depend on; a block counts as one. 0 when out of memory.
+/// Operations that the outputs depend on; a block counts as one, and a function that blocks call with
+/// all of its operations, but once. 0 when out of memory.
 NS_API uint32_t ns_graph_op_count(const ns_graph* graph);
 
 // ---- tracing ---------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ typedef struct ns_program_info {
     uint32_t lanes;       ///< robots per run
     uint32_t input_count; ///< scalar inputs
     uint32_t output_count;
-    uint32_t step_count;  ///< operations executed per run, after lowering and fusing
+    uint32_t step_count;  ///< operations executed per run, after lowering and fusing; those of a
+                          ///< function that blocks call count once
     size_t code_size;     ///< bytes of machine code, 0 for the interpreter
     double build_seconds; ///< wall time of ns_program_build
 } ns_program_info;

@@ -47,6 +47,9 @@ typedef struct nsi_block_kind {
                           //             const double* w, double* g); scratch follows x
 } nsi_block_kind;
 
+// Sizes of a block, from its parameters or its function; false when the parameters make no sense.
+bool nsi_block_get_sizes(const nsi_block* block, nsi_block_sizes* out);
+
 // Kinds by name, for the text form; NULL when there is none.
 const nsi_block_kind* nsi_block_kind_find(const char* name, size_t length);
 

@@ -2,11 +2,17 @@
 
 #include "expr/code.h"
 
+static uint32_t find_function(const nsi_code* code, const nsi_function* function) {
+    uint32_t k = code->functions.count;
+    while (k > 0 && code->functions.data[k - 1].function != function) k--;
+    return k == 0 ? NSI_NONE : k - 1;
+}
+
 static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t* ref,
                          nsi_code* code) {
     const nsi_block* block = &g->blocks.data[node->a];
     nsi_block_sizes sizes = {0};
-    block->kind->sizes(block->params, &sizes);
+    nsi_block_get_sizes(block, &sizes);
     nsi_code_block item = {.kind = block->kind,
                            .ninput = block->ninput,
                            .noutput = block->noutput,
@@ -17,7 +23,8 @@ static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t
                            .source = block->source,
                            .source_offset = block->source_offset,
                            .sink = block->sink,
-                           .sink_offset = block->sink_offset};
+                           .sink_offset = block->sink_offset,
+                           .function = find_function(code, block->function)};
     memcpy(item.params, block->params, sizeof item.params);
     if (block->source != NSI_NONE) item.source_per_lane = g->arrays.data[block->source].per_lane;
     if (block->sink != NSI_NONE) item.sink_per_lane = g->sinks.data[block->sink].per_lane;
@@ -86,6 +93,35 @@ static bool number_values(const ns_graph* g, const uint8_t* live, uint32_t* ref,
     return true;
 }
 
+// Code of the functions that live blocks call, and their constants.
+static ns_status build_functions(const ns_graph* g, const uint8_t* live, nsi_code* code,
+                                 ns_error* error) {
+    const ns_allocator* memory = &code->allocator;
+    for (uint32_t i = 0; i < g->nodes.count; i++) {
+        const nsi_node* node = &g->nodes.data[i];
+        if (!live[i] || node->op != NSI_BLOCK) continue;
+        const nsi_function* f = g->blocks.data[node->a].function;
+        if (!f || find_function(code, f) != NSI_NONE) continue;
+
+        nsi_code_function item = {.function = f, .first_off = code->consts.count};
+        for (uint32_t k = 0; k < f->body->outputs.count; k++) {
+            if (!nsi_array_push(memory, &code->consts, f->off[k])) return nsi_fail_nomem(error);
+        }
+        item.code = nsi_alloc(memory, sizeof *item.code);
+        if (!item.code) return nsi_fail_nomem(error);
+        ns_status status = nsi_code_build(f->body, item.code, error);
+        if (status == NS_OK && !nsi_array_push(memory, &code->functions, item)) {
+            nsi_code_free(item.code);
+            status = nsi_fail_nomem(error);
+        }
+        if (status != NS_OK) {
+            nsi_free(memory, item.code);
+            return status;
+        }
+    }
+    return NS_OK;
+}
+
 ns_status ns_graph_lower(const ns_graph* graph, bool fuse, ns_graph** out, ns_error* error) {
     *out = NULL;
     if (graph->error.status != NS_OK) {
@@ -116,6 +152,10 @@ ns_status nsi_code_build(const ns_graph* graph, nsi_code* code, ns_error* error)
         status = nsi_fail(error, NS_ERR_LIMIT,
                           "the graph has more than %d values, outputs of blocks included",
                           NSI_MAX_NODES);
+    }
+    if (status == NS_OK && live && ref) status = build_functions(g, live, code, error);
+    if (status != NS_OK) {
+        // has its message
     } else if (!live || !ref || !number_values(g, live, ref, code) ||
                !nsi_code_find_regions(code)) {
         status = nsi_fail_nomem(error);
@@ -128,6 +168,11 @@ ns_status nsi_code_build(const ns_graph* graph, nsi_code* code, ns_error* error)
 }
 
 void nsi_code_free(nsi_code* code) {
+    for (uint32_t k = 0; k < code->functions.count; k++) {
+        nsi_code_free(code->functions.data[k].code);
+        nsi_free(&code->allocator, code->functions.data[k].code);
+    }
+    nsi_array_free(&code->allocator, &code->functions);
     nsi_array_free(&code->allocator, &code->steps);
     nsi_array_free(&code->allocator, &code->consts);
     nsi_array_free(&code->allocator, &code->blocks);
@@ -188,4 +233,20 @@ void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, u
         args.sink = run->sinks[block->sink] + block->sink_offset * args.sink_step;
     }
     kernel(&args);
+}
+
+// ---- calls at run time ---------------------------------------------------------------------
+
+bool nsi_call_is_wanted(const double* flag, uint32_t lanes) {
+    bool wanted = false;
+    for (uint32_t l = 0; l < lanes; l++) wanted = wanted || flag[l] != 0.0;
+    return wanted;
+}
+
+void nsi_call_put_off(const nsi_code_block* block, const double* flag, const double* off,
+                      uint32_t lanes, double* y) {
+    for (uint32_t l = 0; l < lanes; l++) {
+        if (flag[l] != 0.0) continue;
+        for (size_t k = 0; k < block->noutput; k++) y[k * lanes + l] = off[k * lanes + l];
+    }
 }

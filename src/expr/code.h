@@ -12,7 +12,7 @@
 #ifndef NSI_CODE_H
 #define NSI_CODE_H
 
-#include "expr/block.h"
+#include "expr/call.h"
 #include "neuralsim/program.h"
 
 typedef struct nsi_code_block {
@@ -25,7 +25,17 @@ typedef struct nsi_code_block {
     uint32_t stage;       // numbers per lane to stage: inputs, then the kernel's scratch
     uint32_t source, source_offset, sink, sink_offset;
     bool source_per_lane, sink_per_lane;
+    uint32_t function; // of a call: into nsi_code.functions; else NSI_NONE
 } nsi_code_block;
+
+typedef struct nsi_code nsi_code;
+
+// A function that blocks call. Its arguments are the inputs of the block without the first.
+typedef struct nsi_code_function {
+    const nsi_function* function; // alive while its code is built
+    nsi_code* code;
+    uint32_t first_off; // outputs where it is not wanted: constants of the caller, from here on
+} nsi_code_function;
 
 // Steps, no blocks among them, whose results matter only in lanes where `condition`, a mask, is
 // `when`: in others whatever comes of them is thrown away by selects. See regions.c.
@@ -40,7 +50,7 @@ typedef struct nsi_region {
 // would become one that is always needed (docs/design.md has the measurements).
 enum { NSI_REGION_STEPS = 32 };
 
-typedef struct nsi_code {
+struct nsi_code {
     ns_allocator allocator;
     NSI_ARRAY(nsi_step) steps; // NSI_BLOCK: a = number of the block
     NSI_ARRAY(double) consts;
@@ -48,8 +58,9 @@ typedef struct nsi_code {
     NSI_ARRAY(uint32_t) block_inputs; // references
     NSI_ARRAY(uint32_t) outputs;      // references
     NSI_ARRAY(nsi_region) regions;    // in the order of their steps; a backend may ignore them
+    NSI_ARRAY(nsi_code_function) functions; // without functions of their own
     uint32_t ninput, nvalue;
-} nsi_code;
+};
 
 // Lower, fuse and number a graph. `code` is overwritten.
 ns_status nsi_code_build(const ns_graph* g, nsi_code* code, ns_error* error);
@@ -84,7 +95,17 @@ bool nsi_slots_release(const ns_allocator* memory, nsi_slots* slots, uint32_t sl
 void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, uint32_t lanes,
                         const ns_run* run, double* x, double* y);
 
+// Calls. Is the block wanted in any lane? `flag` has one truth value per lane: 0, or anything else.
+bool nsi_call_is_wanted(const double* flag, uint32_t lanes);
+
+// Outputs `y` [component][lane] of a call in the lanes that do not want it; `off` are constants of the
+// caller, [component][lane] as well.
+void nsi_call_put_off(const nsi_code_block* block, const double* flag, const double* off,
+                      uint32_t lanes, double* y);
+
 // ---- interp.c ------------------------------------------------------------------------------
+
+typedef struct nsi_interp_function nsi_interp_function;
 
 typedef struct nsi_interp {
     nsi_step* steps; // references resolved to slots, inputs, constants, outputs
@@ -99,8 +120,15 @@ typedef struct nsi_interp {
     uint32_t stage; // first slot of the staging area
     uint32_t lanes;
     const nsi_kernels* kernels;
-    uint32_t form; // index of `lanes` in nsi_lane_counts
+    uint32_t form;                  // index of `lanes` in nsi_lane_counts
+    nsi_interp_function* functions; // (nfunction)
+    uint32_t nfunction;
 } nsi_interp;
+
+struct nsi_interp_function {
+    nsi_interp interp;
+    uint32_t first_off; // constants of the caller
+};
 
 ns_status nsi_interp_build(const nsi_code* code, uint32_t form, nsi_interp* out, ns_error* error);
 void nsi_interp_run(const nsi_interp* interp, const ns_run* run);
@@ -115,6 +143,8 @@ typedef struct nsi_native {
     size_t code_size;
     double* consts; // lane-wise, then bit patterns for signs and exponents
     nsi_native_block* blocks;
+    struct nsi_native* functions; // (nfunction) that blocks call
+    uint32_t nfunction;
     uint32_t nslot;
 } nsi_native;
 

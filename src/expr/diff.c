@@ -16,7 +16,7 @@
 
 #include "expr/diff.h"
 
-#include "expr/block.h"
+#include "expr/call.h"
 
 #include <math.h>
 
@@ -101,6 +101,7 @@ static bool is_hazard(diff* d, nsi_id id) {
         // Hazards spread through blocks and operations, but not through masks.
         if (node->op == NSI_BLOCK) {
             const nsi_block* block = &g->blocks.data[node->a];
+            hazard |= block->function && block->function->hazard;
             for (uint32_t k = 0; k < block->ninput; k++) {
                 hazard |= d->hazard.data[block->inputs[k]];
             }
@@ -390,7 +391,8 @@ static void reverse_block(reverse* r, nsi_id id) {
     // Sinks accumulate unconditionally.
     nsi_id gate = sink_seed != NSI_NONE ? ALWAYS : r->gate[id];
 
-    // Inputs that may be infinite behind a closed gate are replaced: 0 times them must be 0.
+    // Inputs that may be infinite behind a closed gate are replaced, so that 0 times them is 0. A call
+    // is not executed behind a closed gate.
     nsi_id* x = nsi_alloc(&g->allocator, 2 * ((size_t)block.ninput + 1) * sizeof *x);
     if (!x) {
         nsi_graph_fail_nomem(g);
@@ -401,9 +403,10 @@ static void reverse_block(reverse* r, nsi_id id) {
     nsi_block guarded = block;
     guarded.inputs = x;
     for (uint32_t k = 0; k < block.ninput; k++) {
-        x[k] = gated_input(&r->d, block.inputs[k], gate);
+        x[k] = block.function ? block.inputs[k] : gated_input(&r->d, block.inputs[k], gate);
         xbar[k] = NSI_NONE;
     }
+    if (block.function) x[0] = gate_and(g, block.inputs[0], gate);
 
     // Apply the vector-Jacobian rule of the block, and accumulate the adjoints of its inputs.
     guarded.kind->vjp(g, &guarded, ybar, sink_seed, source_bar, xbar);

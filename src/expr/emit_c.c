@@ -9,20 +9,24 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 
 enum { PART_STEPS = 500, MAX_FUNCTION_NAME = 100, MAX_KINDS = 64 };
 
-typedef struct emitter {
+typedef struct emitter emitter;
+struct emitter {
     const nsi_code* code;
     const char* function;
-    nsi_text_builder text;
+    nsi_text_builder* text;
     uint32_t* part;   // per value: number of the part that defines it
     uint32_t* slot;   // per value: its place in the work array, or NSI_NONE for a local
     uint32_t* output; // per value: the first output it is, or NSI_NONE
     uint32_t* same;   // per output: the next output of the same value, or NSI_NONE
     uint8_t* fused;   // per value: is it the result of a fused multiply-add?
     uint32_t nslot, stage;
-} emitter;
+    emitter* callees;                  // of the functions that blocks call, in their order
+    char name[MAX_FUNCTION_NAME + 32]; // of a callee
+};
 
 static const char* const parameters = "(const double* in, double* out, const double* const* arrays,"
                                       " double* const* sinks, double* work)";
@@ -31,9 +35,9 @@ static const char* const parameters = "(const double* in, double* out, const dou
 
 static void put_number(emitter* e, double x) {
     if (isnan(x)) {
-        nsi_text_add(&e->text, "NAN");
+        nsi_text_add(e->text, "NAN");
     } else if (isinf(x)) {
-        nsi_text_add(&e->text, x > 0 ? "INFINITY" : "(-INFINITY)");
+        nsi_text_add(e->text, x > 0 ? "INFINITY" : "(-INFINITY)");
     } else {
         // Hexadecimal, hence exact. Written from the parts of x: %a may differ between C libraries.
         uint64_t u;
@@ -41,7 +45,7 @@ static void put_number(emitter* e, double x) {
         uint64_t fraction = u & UINT64_C(0xfffffffffffff);
         int exponent = (int)((u >> 52) & 0x7ff);
         bool negative = (u >> 63) != 0;
-        nsi_text_add(&e->text, negative ? "(-0x%d.%013llxp%+d)" : "0x%d.%013llxp%+d", exponent != 0,
+        nsi_text_add(e->text, negative ? "(-0x%d.%013llxp%+d)" : "0x%d.%013llxp%+d", exponent != 0,
                      (unsigned long long)fraction,
                      exponent != 0   ? exponent - 1023
                      : fraction != 0 ? -1022
@@ -52,13 +56,13 @@ static void put_number(emitter* e, double x) {
 static void put_ref(emitter* e, uint32_t ref) {
     uint32_t n = NSI_REF_COMPONENT(ref);
     switch (NSI_REF_BASE(ref)) {
-    case NSI_BASE_INPUT: nsi_text_add(&e->text, "in[%u]", n); break;
+    case NSI_BASE_INPUT: nsi_text_add(e->text, "in[%u]", n); break;
     case NSI_BASE_CONST: put_number(e, e->code->consts.data[n]); break;
     default:
         if (e->slot[n] == NSI_NONE) {
-            nsi_text_add(&e->text, "v%u", n);
+            nsi_text_add(e->text, "v%u", n);
         } else {
-            nsi_text_add(&e->text, "work[%u]", e->slot[n]);
+            nsi_text_add(e->text, "work[%u]", e->slot[n]);
         }
     }
 }
@@ -73,7 +77,7 @@ static void put_expression(emitter* e, const nsi_step* step) {
             if (length == 1 && *p >= 'a' && *p <= 'c') {
                 put_ref(e, *p == 'a' ? step->a : *p == 'b' ? step->b : step->c);
             } else {
-                nsi_text_add_bytes(&e->text, p, length);
+                nsi_text_add_bytes(e->text, p, length);
             }
             p += length;
         } else {
@@ -82,7 +86,7 @@ static void put_expression(emitter* e, const nsi_step* step) {
             if (isdigit((unsigned char)*p)) {
                 while (isalnum((unsigned char)p[length]) || p[length] == '.') length++;
             }
-            nsi_text_add_bytes(&e->text, p, length);
+            nsi_text_add_bytes(e->text, p, length);
             p += length;
         }
     }
@@ -92,23 +96,43 @@ static void put_expression(emitter* e, const nsi_step* step) {
 
 static void put_outputs(emitter* e, uint32_t value) {
     for (uint32_t k = e->output[value]; k != NSI_NONE; k = e->same[k]) {
-        nsi_text_add(&e->text, "    out[%u] = ", k);
+        nsi_text_add(e->text, "    out[%u] = ", k);
         put_ref(e, NSI_REF(NSI_BASE_WORK, value));
-        nsi_text_add(&e->text, ";\n");
+        nsi_text_add(e->text, ";\n");
     }
 }
 
-static void put_block(emitter* e, const nsi_code_block* block) {
-    nsi_text_builder* t = &e->text;
-
-    // Copy the inputs to the staging area: kernels expect them in a row.
+static void put_staged(emitter* e, const nsi_code_block* block) {
     for (uint32_t k = 0; k < block->ninput; k++) {
-        nsi_text_add(t, "    work[%u] = ", e->stage + k);
+        nsi_text_add(e->text, "    work[%u] = ", e->stage + k);
         put_ref(e, e->code->block_inputs.data[block->first_input + k]);
+        nsi_text_add(e->text, ";\n");
+    }
+}
+
+// A function where it is wanted, its constants where not.
+static void put_call(emitter* e, const nsi_code_block* block) {
+    nsi_text_builder* t = e->text;
+    const nsi_code_function* f = &e->code->functions.data[block->function];
+    nsi_text_add(t, "    if (");
+    put_ref(e, e->code->block_inputs.data[block->first_input]);
+    nsi_text_add(t, " != 0.0) {\n");
+    put_staged(e, block);
+    nsi_text_add(t, "    %s(work + %u, work + %u, NULL, NULL, work + %u);\n    } else {\n",
+                 e->callees[block->function].function, e->stage + 1, e->slot[block->first_value],
+                 e->stage + block->ninput);
+    for (uint32_t k = 0; k < block->noutput; k++) {
+        nsi_text_add(t, "    work[%u] = ", e->slot[block->first_value + k]);
+        put_number(e, e->code->consts.data[f->first_off + k]);
         nsi_text_add(t, ";\n");
     }
+    nsi_text_add(t, "    }\n");
+}
 
-    // Call the kernel with its parameters, as a compound literal.
+// The kernel, with its parameters, values and arrays.
+static void put_kernel(emitter* e, const nsi_code_block* block) {
+    nsi_text_builder* t = e->text;
+    put_staged(e, block);
     nsi_text_add(t, "    %s((const uint32_t[]){", block->kind->c_name);
     for (uint32_t k = 0; k < block->kind->nparam; k++) {
         nsi_text_add(t, k == 0 ? "%u" : ", %u", block->params[k]);
@@ -135,8 +159,11 @@ static void put_block(emitter* e, const nsi_code_block* block) {
     } else {
         nsi_text_add(t, "NULL);\n");
     }
+}
 
-    // Results that are outputs of the function.
+static void put_block(emitter* e, const nsi_code_block* block) {
+    if (block->function != NSI_NONE) put_call(e, block);
+    if (block->function == NSI_NONE) put_kernel(e, block);
     for (uint32_t k = 0; k < block->noutput; k++) put_outputs(e, block->first_value + k);
 }
 
@@ -146,11 +173,11 @@ static void put_step(emitter* e, const nsi_step* step) {
         return;
     }
     uint32_t value = NSI_REF_COMPONENT(step->dst);
-    nsi_text_add(&e->text, e->slot[value] == NSI_NONE ? "    const double " : "    ");
+    nsi_text_add(e->text, e->slot[value] == NSI_NONE ? "    const double " : "    ");
     put_ref(e, step->dst);
-    nsi_text_add(&e->text, " = ");
+    nsi_text_add(e->text, " = ");
     put_expression(e, step);
-    nsi_text_add(&e->text, ";\n");
+    nsi_text_add(e->text, ";\n");
     put_outputs(e, value);
 }
 
@@ -220,7 +247,9 @@ static void lay_out_emitted(emitter* e) {
 
         // Blocks read and write slots.
         const nsi_code_block* block = &code->blocks.data[step->a];
-        if (block->stage > stage_size) stage_size = block->stage;
+        bool call = block->function != NSI_NONE;
+        uint32_t size = block->stage + (call ? e->callees[block->function].nslot : 0);
+        if (size > stage_size) stage_size = size;
         for (uint32_t k = 0; k < block->ninput; k++) {
             need_slot(e, code->block_inputs.data[block->first_input + k], part);
         }
@@ -241,14 +270,14 @@ static void put_parts(emitter* e) {
     const nsi_code* code = e->code;
     for (uint32_t i = 0; i < code->steps.count; i++) {
         if (i % PART_STEPS == 0) {
-            nsi_text_add(&e->text, "%sstatic void %s_part%u%s {\n", i > 0 ? "}\n\n" : "\n",
+            nsi_text_add(e->text, "%sstatic void %s_part%u%s {\n", i > 0 ? "}\n\n" : "\n",
                          e->function, i / PART_STEPS, parameters);
-            nsi_text_add(&e->text,
+            nsi_text_add(e->text,
                          "    (void)in, (void)out, (void)arrays, (void)sinks, (void)work;\n");
         }
         put_step(e, &code->steps.data[i]);
     }
-    if (code->steps.count > 0) nsi_text_add(&e->text, "}\n");
+    if (code->steps.count > 0) nsi_text_add(e->text, "}\n");
 }
 
 // Source that was one argument of a macro is one line; compilers and people want several.
@@ -266,10 +295,36 @@ static void put_source(nsi_text_builder* t, const char* source) {
     nsi_text_add(t, "\n");
 }
 
+// Bounded functions, so that compilers stay fast; then the one that calls them.
+static void put_function(emitter* e, const char* storage) {
+    const nsi_code* code = e->code;
+    nsi_text_builder* t = e->text;
+    put_parts(e);
+    nsi_text_add(t, "\n%svoid %s%s {\n", storage, e->function, parameters);
+    nsi_text_add(t, "    (void)in, (void)out, (void)arrays, (void)sinks, (void)work;\n");
+    for (uint32_t i = 0; i < code->steps.count; i += PART_STEPS) {
+        nsi_text_add(t, "    %s_part%u(in, out, arrays, sinks, work);\n", e->function,
+                     i / PART_STEPS);
+    }
+    for (uint32_t k = 0; k < code->outputs.count; k++) {
+        if (nsi_is_value(code->outputs.data[k])) continue;
+        nsi_text_add(t, "    out[%u] = ", k);
+        put_ref(e, code->outputs.data[k]);
+        nsi_text_add(t, ";\n");
+    }
+    nsi_text_add(t, "}\n");
+}
+
+static bool uses_operation(const nsi_code* code, uint32_t op) {
+    for (uint32_t i = 0; i < code->steps.count; i++) {
+        if (code->steps.data[i].op == op) return true;
+    }
+    return false;
+}
+
 static void put_file(emitter* e) {
     const nsi_code* code = e->code;
-    nsi_text_builder* t = &e->text;
-    // Header with the sizes that a caller needs.
+    nsi_text_builder* t = e->text;
     nsi_text_add(t,
                  "// Made by neuralsim %s. For the bits of the other backends compile with"
                  " -ffp-contract=off.\n\n",
@@ -290,9 +345,9 @@ static void put_file(emitter* e) {
     _Static_assert(sizeof bit_functions / sizeof *bit_functions == 2, "one for each operation");
     // Look for a step that needs the helper.
     for (int k = 0; k < 2; k++) {
-        bool used = false;
-        for (uint32_t i = 0; i < code->steps.count; i++) {
-            used = used || code->steps.data[i].op == bit_ops[k];
+        bool used = uses_operation(code, bit_ops[k]);
+        for (uint32_t f = 0; f < code->functions.count && !used; f++) {
+            used = uses_operation(code->functions.data[f].code, bit_ops[k]);
         }
         if (used) nsi_text_add(t, "%s\n", bit_functions[k]);
     }
@@ -302,6 +357,7 @@ static void put_file(emitter* e) {
     uint32_t nseen = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
         const nsi_block_kind* kind = code->blocks.data[n].kind;
+        if (code->blocks.data[n].function != NSI_NONE) continue;
         uint32_t k = 0;
         // Kinds are compared by address.
         while (k < nseen && seen[k] != kind) k++;
@@ -314,25 +370,9 @@ static void put_file(emitter* e) {
         put_source(t, kind->c_source);
     }
 
-    // Emit the steps in functions of bounded size, so that compilers stay fast.
-    put_parts(e);
-
-    // Emit the entry point, which calls them in order.
-    nsi_text_add(t, "\nvoid %s%s {\n", e->function, parameters);
-    nsi_text_add(t, "    (void)in, (void)out, (void)arrays, (void)sinks, (void)work;\n");
-    for (uint32_t i = 0; i < code->steps.count; i += PART_STEPS) {
-        nsi_text_add(t, "    %s_part%u(in, out, arrays, sinks, work);\n", e->function,
-                     i / PART_STEPS);
-    }
-
-    // Outputs that are inputs or constants.
-    for (uint32_t k = 0; k < code->outputs.count; k++) {
-        if (nsi_is_value(code->outputs.data[k])) continue;
-        nsi_text_add(t, "    out[%u] = ", k);
-        put_ref(e, code->outputs.data[k]);
-        nsi_text_add(t, ";\n");
-    }
-    nsi_text_add(t, "}\n");
+    // Functions that blocks call, then the whole.
+    for (uint32_t k = 0; k < code->functions.count; k++) put_function(&e->callees[k], "static ");
+    put_function(e, "");
 }
 
 // A C identifier, in ASCII whatever the locale, that is free to be defined in the file: no keyword,
@@ -363,6 +403,41 @@ static bool is_identifier(const char* name) {
     return length <= MAX_FUNCTION_NAME && name[length] == '\0';
 }
 
+static void emitter_free(emitter* e) {
+    const ns_allocator* memory = &e->code->allocator;
+    for (uint32_t k = 0; e->callees && k < e->code->functions.count; k++) {
+        if (e->callees[k].code) emitter_free(&e->callees[k]);
+    }
+    nsi_free(memory, e->callees);
+    nsi_free(memory, e->part);
+    nsi_free(memory, e->slot);
+    nsi_free(memory, e->output);
+    nsi_free(memory, e->same);
+    nsi_free(memory, e->fused);
+}
+
+// Lay out the code and the functions that it calls; false when out of memory. To be freed in any case.
+static bool emitter_init(emitter* e, const nsi_code* code, nsi_text_builder* text) {
+    const ns_allocator* memory = &code->allocator;
+    e->code = code;
+    e->text = text;
+    e->part = nsi_alloc(memory, ((size_t)code->nvalue + 1) * sizeof(uint32_t));
+    e->slot = nsi_alloc(memory, ((size_t)code->nvalue + 1) * sizeof(uint32_t));
+    e->output = nsi_alloc(memory, ((size_t)code->nvalue + 1) * sizeof(uint32_t));
+    e->same = nsi_alloc(memory, ((size_t)code->outputs.count + 1) * sizeof(uint32_t));
+    e->fused = nsi_alloc(memory, (size_t)code->nvalue + 1);
+    e->callees = nsi_alloc_zeroed(memory, ((size_t)code->functions.count + 1) * sizeof *e->callees);
+    if (!e->part || !e->slot || !e->output || !e->same || !e->fused || !e->callees) return false;
+    for (uint32_t k = 0; k < code->functions.count; k++) {
+        emitter* callee = &e->callees[k];
+        snprintf(callee->name, sizeof callee->name, "%s_call%u", e->function, k);
+        callee->function = callee->name;
+        if (!emitter_init(callee, code->functions.data[k].code, text)) return false;
+    }
+    lay_out_emitted(e);
+    return true;
+}
+
 ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* out,
                           ns_error* error) {
     // On failure there is no text.
@@ -381,30 +456,16 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     ns_status status = nsi_code_build(graph, &code, error);
     if (status != NS_OK) return status;
 
-    // Lay out the slots, then write the text.
-    const ns_allocator* memory = &code.allocator;
-    emitter e = {.code = &code, .function = function, .text = {.allocator = *memory}};
-    // Per value: its part, slot, output and whether it is fused.
-    e.part = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
-    e.slot = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
-    e.output = nsi_alloc(memory, ((size_t)code.nvalue + 1) * sizeof(uint32_t));
-    e.same = nsi_alloc(memory, ((size_t)code.outputs.count + 1) * sizeof(uint32_t));
-    e.fused = nsi_alloc(memory, (size_t)code.nvalue + 1);
-    if (e.part && e.slot && e.output && e.same && e.fused) {
-        lay_out_emitted(&e);
+    // Lay out, then write.
+    nsi_text_builder text = {.allocator = code.allocator};
+    emitter e = {.function = function};
+    if (emitter_init(&e, &code, &text)) {
         put_file(&e);
-        // Memory errors of the builder appear here.
-        status = nsi_text_finish(&e.text, out, error);
+        status = nsi_text_finish(&text, out, error);
     } else {
         status = nsi_fail_nomem(error);
     }
-
-    // All of this was needed for the text only.
-    nsi_free(memory, e.part);
-    nsi_free(memory, e.slot);
-    nsi_free(memory, e.output);
-    nsi_free(memory, e.same);
-    nsi_free(memory, e.fused);
+    emitter_free(&e);
     nsi_code_free(&code);
     return status;
 }

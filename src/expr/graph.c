@@ -2,7 +2,7 @@
 
 #include "expr/graph.h"
 
-#include "expr/block.h"
+#include "expr/call.h"
 #include "expr/trace.h"
 
 #include <math.h>
@@ -55,6 +55,7 @@ void ns_graph_free(ns_graph* g) {
     if (!g) return;
     nsi_trace_forget(g);
     ns_allocator memory = g->allocator;
+    nsi_graph_release_functions(g);
     nsi_array_free(&memory, &g->nodes);
     nsi_array_free(&memory, &g->blocks);
     nsi_array_free(&memory, &g->inputs);
@@ -274,14 +275,14 @@ uint32_t ns_graph_sink_size(const ns_graph* g, uint32_t number) {
 static uint32_t block_hash(const nsi_block* block) {
     uint32_t rest[] = {nsi_hash_bytes(block->inputs, block->ninput * sizeof *block->inputs),
                        nsi_hash_bytes(block->params, sizeof block->params), block->source,
-                       block->source_offset};
+                       block->source_offset, block->function ? block->function->id : 0};
     return nsi_hash_bytes(rest, sizeof rest);
 }
 
 static bool blocks_equal(const nsi_block* p, const nsi_block* q) {
     return p->kind == q->kind && memcmp(p->params, q->params, sizeof p->params) == 0 &&
            p->source == q->source && p->source_offset == q->source_offset && p->sink == q->sink &&
-           p->ninput == q->ninput &&
+           p->function == q->function && p->ninput == q->ninput &&
            memcmp(p->inputs, q->inputs, p->ninput * sizeof *p->inputs) == 0;
 }
 
@@ -292,6 +293,14 @@ static bool range_fits(const nsi_arrays* list, uint32_t number, uint32_t offset,
            length <= list->data[number].size - offset;
 }
 
+bool nsi_block_get_sizes(const nsi_block* block, nsi_block_sizes* out) {
+    if (block->kind != &nsi_call) return block->kind->sizes(block->params, out);
+    if (!block->function) return false;
+    const ns_graph* body = block->function->body;
+    *out = (nsi_block_sizes){.ninput = 1 + body->inputs.count, .noutput = body->outputs.count};
+    return true;
+}
+
 nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
     if (g->error.status != NS_OK) return NSI_NONE;
     // The request may refer to temporary memory.
@@ -300,7 +309,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
 
     // Sizes must match the parameters of the kind.
     nsi_block_sizes sizes;
-    if (!block.kind->sizes(block.params, &sizes) || sizes.ninput != block.ninput) {
+    if (!nsi_block_get_sizes(&block, &sizes) || sizes.ninput != block.ninput) {
         return nsi_graph_fail(g, NS_ERR_ARGUMENT,
                               "block %s: its parameters do not fit its %u inputs", name,
                               block.ninput);
@@ -337,7 +346,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
         }
     }
 
-    // Copy the inputs into the graph, and append the block with its node.
+    if (block.function && !nsi_graph_own_function(g, block.function)) return NSI_NONE;
     nsi_id* inputs = nsi_arena_alloc(&g->arena, block.ninput * sizeof *inputs);
     if (!inputs) return nsi_graph_fail_nomem(g);
     memcpy(inputs, block.inputs, block.ninput * sizeof *inputs);
@@ -354,6 +363,12 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
 
 nsi_id nsi_graph_out(ns_graph* g, nsi_id block_node, uint32_t output) {
     if (block_node == NSI_NONE) return NSI_NONE;
+
+    // Of a call that is never wanted: a constant.
+    const nsi_block* block = &g->blocks.data[g->nodes.data[block_node].a];
+    if (block->function && nsi_is_const(g, block->inputs[0], 0.0)) {
+        return nsi_graph_const(g, block->function->off[output]);
+    }
     nsi_node node = {.op = NSI_OUT, .a = block_node};
     node.b = output;
     return nsi_graph_intern(g, node);
@@ -385,6 +400,17 @@ uint32_t ns_graph_op_count(const ns_graph* g) {
     for (uint32_t i = 0; i < g->nodes.count; i++) {
         uint32_t op = g->nodes.data[i].op;
         count += live[i] && op != NSI_CONST && op != NSI_INPUT && op != NSI_OUT;
+    }
+
+    // Those of a function once, however often it is called.
+    for (uint32_t k = 0; k < g->functions.count; k++) {
+        bool called = false;
+        for (uint32_t i = 0; i < g->nodes.count && !called; i++) {
+            const nsi_node* node = &g->nodes.data[i];
+            called = live[i] && node->op == NSI_BLOCK &&
+                     g->blocks.data[node->a].function == g->functions.data[k];
+        }
+        if (called) count += ns_graph_op_count(g->functions.data[k]->body);
     }
     nsi_free(&g->allocator, live);
     return count;
@@ -428,7 +454,19 @@ nsi_id nsi_graph_copy_block(const nsi_block* block, ns_graph* to, const nsi_id* 
 }
 
 void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
-    // Dead nodes are not copied.
+    if (to->error.status != NS_OK) return;
+    nsi_id* inputs = nsi_alloc(&to->allocator, ((size_t)from->inputs.count + 1) * sizeof *inputs);
+    if (!inputs) {
+        nsi_graph_fail_nomem(to);
+        return;
+    }
+    for (uint32_t k = 0; k < from->inputs.count; k++) inputs[k] = to->inputs.data[k].node;
+    nsi_graph_copy_with_inputs(from, to, inputs, map);
+    nsi_free(&to->allocator, inputs);
+}
+
+void nsi_graph_copy_with_inputs(const ns_graph* from, ns_graph* to, const nsi_id* inputs,
+                                nsi_id* map) {
     uint8_t* live = nsi_alloc(&to->allocator, from->nodes.count + 1);
     if (!live) {
         nsi_graph_fail_nomem(to);
@@ -442,7 +480,7 @@ void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map) {
         // Operands come first, so that their new numbers are known.
         map[i] = NSI_NONE;
         if (node->op == NSI_INPUT) {
-            map[i] = to->inputs.data[node->a].node;
+            map[i] = inputs[node->a];
         } else if (!live[i]) {
             continue;
         } else if (node->op == NSI_CONST) {

@@ -62,6 +62,8 @@ typedef struct nsi_array_port { // an array input or output
 } nsi_array_port;
 
 struct nsi_block_kind;
+typedef struct nsi_function nsi_function; // call.h
+struct nsi_derived;
 
 enum { NSI_BLOCK_PARAMS = 3 };
 
@@ -73,6 +75,7 @@ typedef struct nsi_block {
     const nsi_id* inputs;           // in the graph's arena
     uint32_t source, source_offset; // array input read, from where on; or NSI_NONE
     uint32_t sink, sink_offset;     // array output added to, from where on; or NSI_NONE
+    nsi_function* function;         // of a call, which the graph owns with others; or NULL
 } nsi_block;
 
 typedef NSI_ARRAY(nsi_port) nsi_ports;
@@ -94,7 +97,9 @@ struct ns_graph {
     NSI_ARRAY(nsi_node) nodes;
     nsi_index index; // of nodes, by content
     NSI_ARRAY(nsi_block) blocks;
-    nsi_index block_index; // BLOCK nodes by content of their block
+    nsi_index block_index;                 // BLOCK nodes by content of their block
+    NSI_ARRAY(nsi_function*) functions;    // that blocks call
+    NSI_ARRAY(struct nsi_derived) derived; // functions made from those (call.h)
     nsi_ports inputs, outputs;
     nsi_ports quantities;      // named intermediate results (ns_quantity)
     NSI_ARRAY(nsi_id) rounded; // nodes that are rounded before they are used (contract.c)
@@ -161,6 +166,10 @@ nsi_id nsi_graph_copy_block(const nsi_block* block, ns_graph* to, const nsi_id* 
 // Copy the live part of `from` into `to`, which has at least its inputs, arrays and sinks, through
 // the simplifying constructors; `map` (from->nodes.count ids) receives where each node went.
 void nsi_graph_copy_nodes(const ns_graph* from, ns_graph* to, nsi_id* map);
+
+// The same with nodes for the inputs of `from` (one each; those of dead ones are not used).
+void nsi_graph_copy_with_inputs(const ns_graph* from, ns_graph* to, const nsi_id* inputs,
+                                nsi_id* map);
 
 // ---- construct.c ---------------------------------------------------------------------------
 

@@ -134,10 +134,13 @@ static bool interp_resolve(interp_builder* b, uint32_t lanes) {
     keep_block_outputs(b);
     if (!build_steps(b)) return false;
 
-    // All blocks share one staging area.
+    // All blocks share one staging area; that of a call holds the frame of its function.
     uint32_t stage = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
-        if (code->blocks.data[n].stage > stage) stage = code->blocks.data[n].stage;
+        const nsi_code_block* block = &code->blocks.data[n];
+        uint32_t size = block->stage;
+        if (block->function != NSI_NONE) size += out->functions[block->function].interp.nslot;
+        if (size > stage) stage = size;
     }
     out->stage = nsi_slots_take_range(&b->slots, stage);
     // Size of the work array.
@@ -151,6 +154,22 @@ static bool interp_resolve(interp_builder* b, uint32_t lanes) {
     return true;
 }
 
+static ns_status interp_functions(const nsi_code* code, uint32_t form, nsi_interp* out,
+                                  ns_error* error) {
+    uint32_t count = code->functions.count;
+    out->functions =
+        nsi_alloc_zeroed(&code->allocator, ((size_t)count + 1) * sizeof *out->functions);
+    if (!out->functions) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < count; k++) {
+        const nsi_code_function* f = &code->functions.data[k];
+        out->functions[k].first_off = f->first_off;
+        ns_status status = nsi_interp_build(f->code, form, &out->functions[k].interp, error);
+        if (status != NS_OK) return status;
+        out->nfunction++;
+    }
+    return NS_OK;
+}
+
 ns_status nsi_interp_build(const nsi_code* code, uint32_t form, nsi_interp* out, ns_error* error) {
     uint32_t lanes = nsi_lane_counts[form];
     *out = (nsi_interp){.lanes = lanes,
@@ -159,6 +178,11 @@ ns_status nsi_interp_build(const nsi_code* code, uint32_t form, nsi_interp* out,
                         .nblock = code->blocks.count,
                         .noutput = code->outputs.count};
     interp_builder b = {.code = code, .memory = &code->allocator, .out = out};
+    ns_status status = interp_functions(code, form, out, error);
+    if (status != NS_OK) {
+        nsi_interp_free(b.memory, out);
+        return status;
+    }
     bool built = interp_resolve(&b, lanes);
     nsi_free(b.memory, b.place);
     nsi_free(b.memory, b.last);
@@ -175,11 +199,40 @@ void nsi_interp_free(const ns_allocator* memory, nsi_interp* interp) {
     nsi_free(memory, interp->block_inputs);
     nsi_free(memory, interp->blocks);
     nsi_free(memory, interp->outputs);
+    for (uint32_t k = 0; k < interp->nfunction; k++) {
+        nsi_interp_free(memory, &interp->functions[k].interp);
+    }
+    nsi_free(memory, interp->functions);
     *interp = (nsi_interp){0};
 }
 
 static void copy_lanes(double* to, const double* from, size_t lanes) {
     for (size_t l = 0; l < lanes; l++) to[l] = from[l];
+}
+
+static void stage_inputs(const nsi_interp* interp, const nsi_code_block* block,
+                         double* const bases[4], double* x) {
+    const size_t lanes = interp->lanes;
+    const uint32_t* inputs = interp->block_inputs + block->first_input;
+    for (size_t k = 0; k < block->ninput; k++) {
+        const double* from = bases[NSI_REF_BASE(inputs[k])];
+        copy_lanes(x + k * lanes, from + NSI_REF_COMPONENT(inputs[k]) * lanes, lanes);
+    }
+}
+
+static void interp_call(const nsi_interp* interp, const nsi_code_block* block,
+                        double* const bases[4], double* x, double* y) {
+    const uint32_t lanes = interp->lanes;
+    const nsi_interp_function* f = &interp->functions[block->function];
+    uint32_t ref = interp->block_inputs[block->first_input];
+    const double* flag = bases[NSI_REF_BASE(ref)] + (size_t)NSI_REF_COMPONENT(ref) * lanes;
+    if (nsi_call_is_wanted(flag, lanes)) {
+        stage_inputs(interp, block, bases, x);
+        nsi_interp_run(
+            &f->interp,
+            &(ns_run){.in = x + lanes, .out = y, .work = x + (size_t)block->ninput * lanes});
+    }
+    nsi_call_put_off(block, flag, interp->consts + (size_t)f->first_off * lanes, lanes, y);
 }
 
 void nsi_interp_run(const nsi_interp* interp, const ns_run* run) {
@@ -199,18 +252,13 @@ void nsi_interp_run(const nsi_interp* interp, const ns_run* run) {
         const nsi_code_block* block = &interp->blocks[n];
         kernel(interp->steps + next, block->step - next, bases);
         next = (size_t)block->step + 1;
-
-        // Gather the inputs: kernels expect them in a row.
-        double* x = work + interp->stage * lanes;
-        const uint32_t* inputs = interp->block_inputs + block->first_input;
-        for (size_t k = 0; k < block->ninput; k++) {
-            const double* from = bases[NSI_REF_BASE(inputs[k])];
-            copy_lanes(x + k * lanes, from + NSI_REF_COMPONENT(inputs[k]) * lanes, lanes);
+        double *x = work + interp->stage * lanes, *y = work + block->first_value * lanes;
+        if (block->function != NSI_NONE) {
+            interp_call(interp, block, bases, x, y);
+            continue;
         }
-
-        // Call the kernel; results go to their slots directly.
-        nsi_code_block_run(block, block->kind->kernel(interp->form), interp->lanes, run, x,
-                           work + block->first_value * lanes);
+        stage_inputs(interp, block, bases, x);
+        nsi_code_block_run(block, block->kind->kernel(interp->form), interp->lanes, run, x, y);
     }
 
     // Steps after the last block.

@@ -1,13 +1,13 @@
 // Every kind of block by name, for the text form. Kinds belong to the folder whose arithmetic they
 // are; this table is the one place in expr that names those from elsewhere.
 
-#include "expr/block.h"
+#include "expr/call.h"
 
 extern const nsi_block_kind nsi_ncp, nsi_ncp_tangent, nsi_ncp_adjoint; // contact/ncp.h
 
 static const nsi_block_kind* const kinds[] = {
-    &nsi_dense, &nsi_dense_transpose, &nsi_dense_outer,
-    &nsi_ncp,   &nsi_ncp_tangent,     &nsi_ncp_adjoint,
+    &nsi_dense,       &nsi_dense_transpose, &nsi_dense_outer, &nsi_ncp,
+    &nsi_ncp_tangent, &nsi_ncp_adjoint,     &nsi_call,
 };
 
 const nsi_block_kind* nsi_block_kind_find(const char* name, size_t length) {

@@ -24,7 +24,7 @@
 //
 // Coefficients and split constants are printed by tools/minimax.sollya.
 
-#include "expr/block.h"
+#include "expr/call.h"
 
 #include <float.h>
 #include <math.h>
@@ -618,6 +618,8 @@ typedef struct lowering {
     nsi_id* map;     // as built
     nsi_id* numbers; // as numbers; NSI_NONE until asked for
     uint8_t* live;
+    uint32_t* first_out; // per block: where the outputs of a call are in `wanted`
+    uint8_t* wanted;     // per output of a call: does anything read it?
 } lowering;
 
 static bool gives_mask(const ns_graph* g, nsi_id id) {
@@ -653,7 +655,63 @@ static nsi_id lower_operation(lowering* l, const nsi_node* node) {
     return nsi_make(l->to, node->op, operands[0], operands[1], operands[2]);
 }
 
-static nsi_id lower_block(lowering* l, const nsi_block* block) {
+// Which outputs of calls are read? False when out of memory.
+static bool find_wanted_outputs(lowering* l) {
+    const ns_graph* g = l->from;
+    size_t total = 0;
+    l->first_out = nsi_alloc(&g->allocator, ((size_t)g->blocks.count + 1) * sizeof(uint32_t));
+    if (!l->first_out) return false;
+    for (uint32_t k = 0; k < g->blocks.count; k++) {
+        l->first_out[k] = (uint32_t)total;
+        if (g->blocks.data[k].function) total += g->blocks.data[k].noutput;
+    }
+    if (total > NSI_MAX_NODES) {
+        nsi_graph_fail(l->to, NS_ERR_LIMIT, "the calls of the graph have more than %d outputs",
+                       NSI_MAX_NODES);
+        return false;
+    }
+    l->wanted = nsi_alloc_zeroed(&g->allocator, total + 1);
+    if (!l->wanted) return false;
+    for (uint32_t i = 0; i < g->nodes.count; i++) {
+        const nsi_node* node = &g->nodes.data[i];
+        if (!l->live[i] || node->op != NSI_OUT) continue;
+        uint32_t block = g->nodes.data[node->a].a;
+        if (g->blocks.data[block].function) l->wanted[l->first_out[block] + node->b] = 1;
+    }
+    return true;
+}
+
+// A call of its function reduced to the outputs that are read and the inputs that these need. Its
+// truth value is a mask.
+static nsi_id lower_call(lowering* l, uint32_t number) {
+    const nsi_block* block = &l->from->blocks.data[number];
+    const nsi_derived* picked = nsi_graph_derive(l->to, block->function, NSI_DERIVED_PICK,
+                                                 l->wanted + l->first_out[number], block->noutput);
+    if (!picked) return NSI_NONE;
+    nsi_function* f = picked->function;
+    uint32_t count = f->body->inputs.count;
+    nsi_id* inputs = nsi_alloc(&l->from->allocator, ((size_t)count + 1) * sizeof *inputs);
+    if (!inputs) return nsi_graph_fail_nomem(l->to);
+    for (uint32_t k = 0; k < count; k++) {
+        inputs[k] = as_number(l, block->inputs[1 + picked->inputs[k]]);
+    }
+    nsi_id node = nsi_graph_call(l->to, f, as_mask(l, block->inputs[0]), inputs);
+    nsi_free(&l->from->allocator, inputs);
+    return node;
+}
+
+static nsi_id lower_out(lowering* l, const nsi_node* node) {
+    uint32_t block = l->from->nodes.data[node->a].a, output = node->b;
+    if (l->from->blocks.data[block].function) {
+        output = 0;
+        for (uint32_t k = 0; k < node->b; k++) output += l->wanted[l->first_out[block] + k];
+    }
+    return nsi_graph_out(l->to, l->map[node->a], output);
+}
+
+static nsi_id lower_block(lowering* l, uint32_t number) {
+    const nsi_block* block = &l->from->blocks.data[number];
+    if (block->function) return lower_call(l, number);
     for (uint32_t k = 0; k < block->ninput; k++) as_number(l, block->inputs[k]);
     return nsi_graph_copy_block(block, l->to, l->numbers);
 }
@@ -662,8 +720,8 @@ static nsi_id lower_node(lowering* l, const nsi_node* node) {
     switch (node->op) {
     case NSI_CONST: return nsi_graph_const(l->to, node->value);
     case NSI_INPUT: return l->to->inputs.data[node->a].node;
-    case NSI_BLOCK: return lower_block(l, &l->from->blocks.data[node->a]);
-    case NSI_OUT: return nsi_graph_out(l->to, l->map[node->a], node->b);
+    case NSI_BLOCK: return lower_block(l, node->a);
+    case NSI_OUT: return lower_out(l, node);
     default: return lower_operation(l, node);
     }
 }
@@ -707,8 +765,8 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
     l.map = nsi_alloc(memory, ((size_t)count + 1) * sizeof *l.map);
     l.numbers = nsi_alloc(memory, ((size_t)count + 1) * sizeof *l.numbers);
     l.live = nsi_alloc(memory, (size_t)count + 1);
-    if (l.map && l.numbers && l.live) {
-        nsi_graph_mark_live(g, l.live);
+    if (l.live) nsi_graph_mark_live(g, l.live);
+    if (l.map && l.numbers && l.live && find_wanted_outputs(&l)) {
         for (uint32_t i = 0; i < count && l.to->error.status == NS_OK; i++) {
             nsi_id first = l.to->nodes.count;
             l.numbers[i] = NSI_NONE;
@@ -737,6 +795,8 @@ ns_status nsi_pass_lower(const ns_graph* g, ns_graph** out, ns_error* error) {
     nsi_free(memory, l.map);
     nsi_free(memory, l.numbers);
     nsi_free(memory, l.live);
+    nsi_free(memory, l.first_out);
+    nsi_free(memory, l.wanted);
 
     // A lowered graph cannot be differentiated.
     l.to->lowered = true;

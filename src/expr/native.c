@@ -60,6 +60,22 @@ static const nsi_target* choose_target(const nsi_code* code, uint32_t lanes, con
     return NULL;
 }
 
+// The functions that blocks call. `*complete` when all of them have a native form.
+static ns_status build_native_functions(const nsi_code* code, uint32_t form, nsi_native* out,
+                                        bool* complete, const char** why, ns_error* error) {
+    uint32_t count = code->functions.count;
+    *complete = true;
+    out->functions = nsi_alloc_zeroed(&code->allocator, (count + 1) * sizeof *out->functions);
+    if (!out->functions) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < count && *complete; k++) {
+        nsi_native* f = &out->functions[out->nfunction++];
+        ns_status status = nsi_native_build(code->functions.data[k].code, form, f, why, error);
+        if (status != NS_OK) return status;
+        *complete = f->code != NULL;
+    }
+    return NS_OK;
+}
+
 ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out, const char** why,
                            ns_error* error) {
     *out = (nsi_native){0};
@@ -70,8 +86,17 @@ ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out,
     // `why` explains to the user why there is none.
     if (!target) return NS_OK;
 
-    // Allocate registers and emit machine code in one pass.
-    nsi_regalloc r = {.target = target, .code = code, .memory = &code->allocator, .lanes = lanes};
+    bool complete;
+    ns_status status = build_native_functions(code, form, out, &complete, why, error);
+    if (status != NS_OK || !complete) {
+        nsi_native_free(&code->allocator, out);
+        return status;
+    }
+    nsi_regalloc r = {.target = target,
+                      .code = code,
+                      .memory = &code->allocator,
+                      .lanes = lanes,
+                      .functions = out->functions};
     bool done = nsi_regalloc_emit(&r, form);
     if (done) {
         // Constants in the layout of the target.
@@ -86,10 +111,15 @@ ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out,
             // The blocks are called from the code: they must stay at their address.
             out->blocks = r.blocks;
             r.blocks = NULL;
+            for (uint32_t n = 0; n < code->blocks.count; n++) {
+                if (!out->blocks[n].function) continue;
+                uint32_t number = code->blocks.data[n].function;
+                size_t first = (size_t)code->functions.data[number].first_off * lanes;
+                out->blocks[n].off = out->consts + first;
+            }
         } else {
             *why = "the system gave no executable memory";
-            nsi_free(r.memory, out->consts);
-            *out = (nsi_native){0};
+            nsi_native_free(r.memory, out);
         }
     }
 
@@ -104,6 +134,10 @@ void nsi_native_free(const ns_allocator* memory, nsi_native* native) {
 #endif
     nsi_free(memory, native->consts);
     nsi_free(memory, native->blocks);
+    for (uint32_t k = 0; k < native->nfunction; k++) {
+        nsi_native_free(memory, &native->functions[k]);
+    }
+    nsi_free(memory, native->functions);
     *native = (nsi_native){0};
 }
 

@@ -5,7 +5,7 @@
 // every number has a limit, and operands must be defined on an earlier line, which rules out
 // cycles. A `%` number in the text is only a name, looked up in a hash index.
 
-#include "expr/block.h"
+#include "expr/call.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +18,13 @@ typedef struct definition { // %id = ...
     nsi_id node;
 } definition;
 
+// What a graph's lines refer to.
+typedef struct scope {
+    ns_graph* g;
+    NSI_ARRAY(definition) definitions;
+    nsi_index index; // of definitions, by id
+} scope;
+
 typedef struct parser {
     const char* text_name;
     const char* end;      // of the text
@@ -27,9 +34,11 @@ typedef struct parser {
     uint32_t line_number;
     bool has_header;
 
-    ns_graph* g;
-    NSI_ARRAY(definition) definitions;
-    nsi_index index; // of definitions, by id
+    scope now;     // of the graph or of a function in it
+    scope outside; // of the graph, inside of a function
+    bool in_function;
+    NSI_ARRAY(nsi_function*) functions; // read so far
+    NSI_ARRAY(double) off;              // of the outputs of the function
     NSI_ARRAY(nsi_id) operands;
     char name[NSI_MAX_NAME]; // the string last read
 
@@ -61,7 +70,7 @@ static bool parse_fail_nomem(parser* p) {
 
 // Hand over what the constructors had to say.
 static bool check_graph(parser* p, const char* at) {
-    const ns_error* error = &p->g->error;
+    const ns_error* error = &p->now.g->error;
     if (error->status == NS_OK) return true;
     bool keep = error->status == NS_ERR_NOMEM || error->status == NS_ERR_LIMIT;
     return fail_with(p, keep ? error->status : NS_ERR_PARSE, at, "%s", error->message);
@@ -236,18 +245,19 @@ static uint32_t id_hash(uint32_t id) {
 
 static const definition* find_definition(const parser* p, uint32_t id) {
     uint32_t number;
-    for (uint32_t at = nsi_index_first(&p->index, id_hash(id));
-         nsi_index_at(&p->index, at, &number); at = nsi_index_next(&p->index, at)) {
-        if (p->definitions.data[number].id == id) return &p->definitions.data[number];
+    for (uint32_t at = nsi_index_first(&p->now.index, id_hash(id));
+         nsi_index_at(&p->now.index, at, &number); at = nsi_index_next(&p->now.index, at)) {
+        if (p->now.definitions.data[number].id == id) return &p->now.definitions.data[number];
     }
     return NULL;
 }
 
 static bool define(parser* p, uint32_t id, nsi_id node) {
     definition entry = {id, p->line_number, node};
-    const ns_allocator* allocator = &p->g->allocator;
-    return (nsi_array_push(allocator, &p->definitions, entry) &&
-            nsi_index_insert(allocator, &p->index, id_hash(id), p->definitions.count - 1)) ||
+    const ns_allocator* allocator = &p->now.g->allocator;
+    return (nsi_array_push(allocator, &p->now.definitions, entry) &&
+            nsi_index_insert(allocator, &p->now.index, id_hash(id),
+                             p->now.definitions.count - 1)) ||
            parse_fail_nomem(p);
 }
 
@@ -262,7 +272,7 @@ static bool read_operand(parser* p, bool want_block, nsi_id* out) {
         return fail(p, start, "%%%u is not defined; operands must be defined on an earlier line",
                     id);
     }
-    bool is_block = p->g->nodes.data[found->node].op == NSI_BLOCK;
+    bool is_block = p->now.g->nodes.data[found->node].op == NSI_BLOCK;
     if (is_block && !want_block) {
         return fail(p, start, "%%%u is a block, not a number; take one of its outputs with out",
                     id);
@@ -280,16 +290,16 @@ static bool read_operands(parser* p) {
     while (next_is(p, '%')) {
         nsi_id operand;
         if (!read_operand(p, false, &operand)) return false;
-        if (!nsi_array_push(&p->g->allocator, &p->operands, operand)) return parse_fail_nomem(p);
+        if (!nsi_array_push(&p->now.g->allocator, &p->operands, operand))
+            return parse_fail_nomem(p);
     }
     return true;
 }
 
-static bool parse_const(parser* p, nsi_id* out) {
+static bool read_double(parser* p, double* value) {
     if (!more(p)) return fail_expected(p, "a number");
     const char *start = p->at, *end = end_of_token(p);
-    double value;
-    ns_status status = nsi_text_read_double(start, (size_t)(end - start), &value);
+    ns_status status = nsi_text_read_double(start, (size_t)(end - start), value);
     if (status == NS_ERR_LIMIT) {
         return fail(p, start,
                     "\"%s\" is too large or too long; a double is below 1.8e308, and %d "
@@ -301,7 +311,13 @@ static bool parse_const(parser* p, nsi_id* out) {
                     quoted(start, end).text);
     }
     p->at = end;
-    *out = nsi_graph_const(p->g, value);
+    return true;
+}
+
+static bool parse_const(parser* p, nsi_id* out) {
+    double value;
+    if (!read_double(p, &value)) return false;
+    *out = nsi_graph_const(p->now.g, value);
     return true;
 }
 
@@ -310,11 +326,11 @@ static bool parse_input_node(parser* p, nsi_id* out) {
     const char* start = p->at;
     uint32_t number = 0;
     if (!parse_graph_number(p, UINT32_MAX, &number, "the number of an input")) return false;
-    if (number >= p->g->inputs.count) {
+    if (number >= p->now.g->inputs.count) {
         return fail(p, start, "there is no input %u; %u are declared on earlier lines", number,
-                    p->g->inputs.count);
+                    p->now.g->inputs.count);
     }
-    *out = p->g->inputs.data[number].node;
+    *out = p->now.g->inputs.data[number].node;
     return true;
 }
 
@@ -323,14 +339,14 @@ static bool parse_out(parser* p, nsi_id* out) {
     if (!read_operand(p, true, &block)) return false;
     more(p);
     const char* start = p->at;
-    uint32_t output = 0, noutput = p->g->blocks.data[p->g->nodes.data[block].a].noutput;
+    uint32_t output = 0, noutput = p->now.g->blocks.data[p->now.g->nodes.data[block].a].noutput;
     if (!parse_graph_number(p, UINT32_MAX, &output, "the number of an output of the block"))
         return false;
     if (output >= noutput) {
         return fail(p, start, "the block has no output %u; it has %u, counted from 0", output,
                     noutput);
     }
-    *out = nsi_graph_out(p->g, block, output);
+    *out = nsi_graph_out(p->now.g, block, output);
     return true;
 }
 
@@ -410,9 +426,16 @@ static bool parse_block(parser* p, nsi_id* out) {
 
     // Parameters determine all sizes.
     if (!parse_params(p, &block)) return false;
+    if (block.kind == &nsi_call) {
+        if (block.params[0] >= p->functions.count) {
+            return fail(p, word, "there is no function %u; %u are defined on earlier lines",
+                        block.params[0], p->functions.count);
+        }
+        block.function = p->functions.data[block.params[0]];
+        block.params[0] = 0;
+    }
     nsi_block_sizes sizes;
-    // Bounds memory before anything is allocated.
-    if (!block.kind->sizes(block.params, &sizes)) {
+    if (!nsi_block_get_sizes(&block, &sizes)) {
         return fail(p, word,
                     "the parameters of block %s are out of range; they must be positive "
                     "and not huge",
@@ -434,14 +457,13 @@ static bool parse_block(parser* p, nsi_id* out) {
     block.ninput = sizes.ninput;
     block.inputs = p->operands.data;
 
-    // Arrays that the block reads and adds to.
-    if (!parse_range(p, "from", &p->g->arrays, sizes.source, &block.source, &block.source_offset) ||
-        !parse_range(p, "into", &p->g->sinks, sizes.sink, &block.sink, &block.sink_offset)) {
+    // Arrays it reads and adds to.
+    if (!parse_range(p, "from", &p->now.g->arrays, sizes.source, &block.source,
+                     &block.source_offset) ||
+        !parse_range(p, "into", &p->now.g->sinks, sizes.sink, &block.sink, &block.sink_offset)) {
         return false;
     }
-
-    // The graph validates once more, and merges equal blocks.
-    *out = nsi_graph_block(p->g, &block);
+    *out = nsi_graph_block(p->now.g, &block);
     return true;
 }
 
@@ -474,7 +496,7 @@ static bool parse_op(parser* p, const char* word, size_t length, nsi_id* out) {
     }
     nsi_id operands[3] = {NSI_NONE, NSI_NONE, NSI_NONE};
     for (uint32_t k = 0; k < arity; k++) operands[k] = p->operands.data[k];
-    *out = nsi_make(p->g, (nsi_op)op, operands[0], operands[1], operands[2]);
+    *out = nsi_make(p->now.g, (nsi_op)op, operands[0], operands[1], operands[2]);
     return true;
 }
 
@@ -505,25 +527,40 @@ static bool parse_definition(parser* p) {
 
 static bool read_new_name(parser* p, nsi_port_kind kind, const char** start) {
     if (!parse_graph_name(p, start)) return false;
-    if (nsi_graph_find(p->g, kind, p->name) == NSI_NONE) return true;
+    if (nsi_graph_find(p->now.g, kind, p->name) == NSI_NONE) return true;
     return fail(p, *start, "%s is taken already; names must differ", quoted(*start, p->at).text);
 }
 
 static bool parse_input(parser* p) {
     const char* start;
     if (!read_new_name(p, NSI_PORT_INPUT, &start) || !read_end(p)) return false;
-    nsi_graph_input(p->g, p->name);
+    nsi_graph_input(p->now.g, p->name);
     return check_graph(p, start);
+}
+
+// "otherwise 1e3": an output of a function where it is not wanted; zero when not given.
+static bool parse_otherwise(parser* p) {
+    double value = 0.0;
+    if (more(p) && *p->at == 'o') {
+        const char* word;
+        size_t length = parse_word(p, &word, "otherwise");
+        if (!word_is(word, length, "otherwise")) {
+            p->at = word;
+            return fail_expected(p, "otherwise or the end of the line");
+        }
+        if (!read_double(p, &value)) return false;
+    }
+    return nsi_array_push(&p->now.g->allocator, &p->off, value) || parse_fail_nomem(p);
 }
 
 static bool parse_output(parser* p) {
     const char* start;
     nsi_id node;
     if (!read_new_name(p, NSI_PORT_OUTPUT, &start) || !read_operand(p, false, &node) ||
-        !read_end(p)) {
+        (p->in_function && !parse_otherwise(p)) || !read_end(p)) {
         return false;
     }
-    nsi_graph_output(p->g, p->name, node);
+    nsi_graph_output(p->now.g, p->name, node);
     return check_graph(p, start);
 }
 
@@ -545,11 +582,57 @@ static bool parse_array(parser* p, nsi_port_kind kind) {
     }
     if (!read_end(p)) return false;
     if (kind == NSI_PORT_ARRAY) {
-        nsi_graph_array(p->g, p->name, size, per_lane);
+        nsi_graph_array(p->now.g, p->name, size, per_lane);
     } else {
-        nsi_graph_sink(p->g, p->name, size, per_lane);
+        nsi_graph_sink(p->now.g, p->name, size, per_lane);
     }
     return check_graph(p, start);
+}
+
+// ---- functions -----------------------------------------------------------------------------
+
+static void scope_free(scope* s) {
+    if (!s->g) return;
+    nsi_array_free(&s->g->allocator, &s->definitions);
+    nsi_index_free(&s->g->allocator, &s->index);
+    ns_graph_free(s->g);
+    *s = (scope){0};
+}
+
+// "function": the lines up to "end" are a graph of its own.
+static bool parse_function(parser* p, const char* word) {
+    if (p->in_function) return fail(p, word, "a function inside a function; close it with end");
+    if (!read_end(p)) return false;
+    ns_graph* body;
+    if (ns_graph_create(&p->now.g->allocator, &body, NULL) != NS_OK) return parse_fail_nomem(p);
+    p->outside = p->now;
+    p->now = (scope){.g = body};
+    p->off.count = 0;
+    p->in_function = true;
+    return true;
+}
+
+static bool parse_function_end(parser* p, const char* word) {
+    if (!p->in_function) return fail(p, word, "end without function");
+    if (!read_end(p)) return false;
+
+    // The body belongs to the function from here on, or is gone.
+    ns_graph* body = p->now.g;
+    nsi_array_free(&body->allocator, &p->now.definitions);
+    nsi_index_free(&body->allocator, &p->now.index);
+    p->now = p->outside;
+    p->outside = (scope){0};
+    p->in_function = false;
+    nsi_function* function;
+    ns_error error;
+    ns_status status = nsi_function_create(body, p->off.data, &function, &error);
+    if (status != NS_OK) {
+        return fail_with(p, status == NS_ERR_NOMEM ? status : NS_ERR_PARSE, word, "%s",
+                         error.message);
+    }
+    if (nsi_array_push(&p->now.g->allocator, &p->functions, function)) return true;
+    nsi_function_release(function);
+    return parse_fail_nomem(p);
 }
 
 // ---- lines ---------------------------------------------------------------------------------
@@ -576,7 +659,7 @@ static bool parse_header(parser* p) {
             p->at = word;
             return fail_expected(p, "lowered or the end of the line");
         }
-        p->g->lowered = true;
+        p->now.g->lowered = true;
     }
     return read_end(p);
 }
@@ -592,11 +675,14 @@ static bool parse_statement(parser* p) {
     if (word_is(word, length, "array")) return parse_array(p, NSI_PORT_ARRAY);
     if (word_is(word, length, "sink")) return parse_array(p, NSI_PORT_SINK);
     if (word_is(word, length, "output")) return parse_output(p);
+    if (word_is(word, length, "function")) return parse_function(p, word);
+    if (word_is(word, length, "end")) return parse_function_end(p, word);
     if (word_is(word, length, "graph")) {
         return fail(p, word, "a second header; a text holds one graph");
     }
     p->at = word;
-    return fail_expected(p, "input, array, sink, output or a definition such as %0 = const 1");
+    return fail_expected(
+        p, "input, array, sink, output, function or a definition such as %0 = const 1");
 }
 
 // One line, from p->line on; leaves p->line at the next one.
@@ -624,30 +710,33 @@ ns_status ns_graph_parse(const char* text, size_t size, const char* name,
     // Messages start with the name of the text.
     parser p = {
         .text_name = name ? name : "graph", .line = text, .end = text + size, .error = error};
-    p.status = ns_graph_create(allocator, &p.g, error);
+    p.status = ns_graph_create(allocator, &p.now.g, error);
     if (p.status != NS_OK) return p.status;
 
     // Parse line by line, up to the first error.
     while (p.line < p.end && parse_line(&p)) {
     }
-    // Empty texts and texts of comments have no header.
-    if (p.status == NS_OK && !p.has_header) {
+    if (p.status == NS_OK && (!p.has_header || p.in_function)) {
         p.line_number++;
         report(&p, NS_ERR_PARSE, p.line,
-               "the text has no graph; a graph starts with the line \"graph 1\"");
+               p.has_header ? "the text ends inside a function; close it with end"
+                            : "the text has no graph; a graph starts with the line \"graph 1\"");
     }
 
-    // Free the tables of names; they are needed only while parsing.
-    nsi_array_free(&p.g->allocator, &p.definitions);
-    nsi_array_free(&p.g->allocator, &p.operands);
-    nsi_index_free(&p.g->allocator, &p.index);
-    // An incomplete graph is not handed out.
-    if (p.status != NS_OK) {
-        ns_graph_free(p.g);
-        return p.status;
+    // A graph that is wrong is not handed out.
+    ns_allocator memory = p.now.g->allocator;
+    for (uint32_t k = 0; k < p.functions.count; k++) nsi_function_release(p.functions.data[k]);
+    nsi_array_free(&memory, &p.functions);
+    nsi_array_free(&memory, &p.off);
+    nsi_array_free(&memory, &p.operands);
+    if (p.status == NS_OK) {
+        *out = p.now.g;
+        nsi_array_free(&memory, &p.now.definitions);
+        nsi_index_free(&memory, &p.now.index);
+        NSI_DEBUG_VALIDATE(*out);
+        return NS_OK;
     }
-    // Debug builds check the result of every pass.
-    NSI_DEBUG_VALIDATE(p.g);
-    *out = p.g;
-    return NS_OK;
+    scope_free(&p.now);
+    scope_free(&p.outside);
+    return p.status;
 }

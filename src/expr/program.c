@@ -20,6 +20,21 @@ ns_program_options ns_default_program_options(void) {
     return (ns_program_options){.backend = NS_BACKEND_AUTO, .lanes = 1};
 }
 
+// Steps, with those of functions once each.
+static uint32_t count_steps(const nsi_code* code) {
+    uint32_t count = code->steps.count;
+    for (uint32_t k = 0; k < code->functions.count; k++) {
+        count += code->functions.data[k].code->steps.count;
+    }
+    return count;
+}
+
+static size_t native_size(const nsi_native* native) {
+    size_t size = native->code_size;
+    for (uint32_t k = 0; k < native->nfunction; k++) size += native->functions[k].code_size;
+    return size;
+}
+
 // Index of a lane count in nsi_lane_counts, or NSI_LANE_FORMS.
 static uint32_t lane_form(uint32_t lanes) {
     uint32_t form = 0;
@@ -62,7 +77,7 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
                                       .lanes = options->lanes,
                                       .input_count = code.ninput,
                                       .output_count = code.outputs.count,
-                                      .step_count = code.steps.count};
+                                      .step_count = count_steps(&code)};
 
     // Machine code if possible, else the interpreter.
     if (options->backend != NS_BACKEND_INTERP) {
@@ -71,7 +86,7 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
         if (program->native.code) program->info.backend = NS_BACKEND_NATIVE;
         // Say why native code was asked for in vain.
         if (options->backend == NS_BACKEND_NATIVE) program->info.note = why;
-        program->info.code_size = program->native.code_size;
+        program->info.code_size = native_size(&program->native);
     }
     // The interpreter needs no executable memory.
     if (status == NS_OK && !program->native.code) {

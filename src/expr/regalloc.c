@@ -200,11 +200,19 @@ static void call_block(const nsi_native_block* nb, const ns_run* run) {
                        work + nb->first * nb->lanes);
 }
 
-static void emit_block(nsi_regalloc* ra, uint32_t number, uint32_t stage) {
-    const nsi_code_block* block = &ra->code->blocks.data[number];
-    const uint32_t* inputs = ra->code->block_inputs.data + block->first_input;
+// A function, on inputs that are staged; its frame is behind them.
+static void call_function(const nsi_native_block* nb, const ns_run* run) {
+    uint32_t lanes = nb->lanes;
+    double *work = run->work, *x = work + (size_t)nb->stage * lanes;
+    double* y = work + (size_t)nb->first * lanes;
+    nsi_native_run(
+        nb->function,
+        &(ns_run){.in = x + lanes, .out = y, .work = x + (size_t)nb->block.ninput * lanes});
+    if (lanes > 1) nsi_call_put_off(&nb->block, x, nb->off, lanes, y);
+}
 
-    // Copy the inputs to the staging area.
+static void stage_block(nsi_regalloc* ra, const nsi_code_block* block, uint32_t stage) {
+    const uint32_t* inputs = ra->code->block_inputs.data + block->first_input;
     for (uint32_t k = 0; k < block->ninput; k++) {
         reserve_code(ra, 2);
         if (ra->failed) return;
@@ -217,25 +225,86 @@ static void emit_block(nsi_regalloc* ra, uint32_t number, uint32_t stage) {
             ra->target->load(ra, ra->target->scratch, ra->home[e]);
             ra->target->store(ra, to, ra->target->scratch);
         }
-        // Advance to the next use of the value.
-        ra->next[e] = ra->block_next[block->first_input + k];
     }
+}
 
-    // Save every register that is still needed: the call preserves none.
+// Inputs are read for the last time, or until their next use.
+static void advance_inputs(nsi_regalloc* ra, const nsi_code_block* block) {
+    for (uint32_t k = 0; k < block->ninput; k++) {
+        uint32_t n = block->first_input + k;
+        ra->next[entity_of(ra, ra->code->block_inputs.data[n])] = ra->block_next[n];
+    }
+}
+
+static void release_inputs(nsi_regalloc* ra, const nsi_code_block* block) {
+    const uint32_t* inputs = ra->code->block_inputs.data + block->first_input;
     for (uint32_t k = 0; k < block->ninput; k++) release_dead(ra, entity_of(ra, inputs[k]));
-    // Reserve the maximum at once, so that emission cannot fail half way.
+}
+
+// The kernel of a block.
+static void emit_kernel(nsi_regalloc* ra, nsi_native_block* nb) {
+    stage_block(ra, &nb->block, nb->stage);
+    advance_inputs(ra, &nb->block);
+
+    // Save every register that is still needed: the call keeps none.
+    release_inputs(ra, &nb->block);
     reserve_code(ra, ra->target->registers + ra->target->step_instructions);
     if (ra->failed) return;
     for (uint32_t r = 0; r < ra->target->registers; r++) evict_register(ra, r);
+    ra->target->call(ra, call_block, nb);
+}
 
-    // Describe the call; the descriptor is passed to call_block().
+// A function, which is jumped over, staging included, where no lane wants it: then the outputs are the
+// constants that were stored before. Whatever is needed behind the call is in memory on both ways.
+static void emit_call(nsi_regalloc* ra, nsi_native_block* nb, uint32_t first_off) {
+    const nsi_code_block* block = &nb->block;
+    uint32_t flag = ra->code->block_inputs.data[block->first_input], jump = 0, pinned = 0;
+    bool always = !nsi_is_value(flag); // a constant, which is true
+
+    // Save what is needed behind, store the constants, jump.
+    reserve_code(ra, 2 * ra->target->registers + 2 * ra->target->step_instructions);
+    if (ra->failed) return;
+    uint32_t mask = always ? 0 : nsi_regalloc_register(ra, entity_of(ra, flag), &pinned);
+    advance_inputs(ra, block);
+    for (uint32_t r = 0; r < ra->target->registers; r++) save_register(ra, r);
+    const double* off = ra->code->consts.data + first_off;
+    for (uint32_t k = 0; k < block->noutput && !always; k++) {
+        reserve_code(ra, 2);
+        if (ra->failed) return;
+        uint32_t scratch = ra->target->scratch;
+        bool loaded = k > 0 && memcmp(&off[k], &off[k - 1], sizeof *off) == 0;
+        if (!loaded) ra->target->load(ra, scratch, NSI_REF(NSI_BASE_CONST, first_off + k));
+        ra->target->store(ra, NSI_REF(NSI_BASE_WORK, nb->first + k), scratch);
+    }
+    reserve_code(ra, ra->target->step_instructions);
+    if (ra->failed) return;
+    if (!always) jump = ra->target->skip(ra, mask, true);
+
+    // The call; registers are forgotten on both ways.
+    stage_block(ra, block, nb->stage);
+    reserve_code(ra, ra->target->step_instructions);
+    if (ra->failed) return;
+    ra->target->call(ra, call_function, nb);
+    if (!always) ra->target->land(ra, jump);
+    release_inputs(ra, block);
+    for (uint32_t r = 0; r < ra->target->registers; r++) evict_register(ra, r);
+}
+
+static void emit_block(nsi_regalloc* ra, uint32_t number, uint32_t stage) {
+    const nsi_code_block* block = &ra->code->blocks.data[number];
     nsi_native_block* nb = &ra->blocks[number];
     nb->block = *block;
     nb->lanes = ra->lanes;
     nb->stage = stage;
     // Results are consecutive.
     nb->first = nsi_slots_take_range(&ra->slots, block->noutput);
-    ra->target->call(ra, call_block, nb);
+    if (block->function != NSI_NONE) {
+        nb->function = &ra->functions[block->function];
+        emit_call(ra, nb, ra->code->functions.data[block->function].first_off);
+    } else {
+        emit_kernel(ra, nb);
+    }
+    if (ra->failed) return;
 
     // Results stay in their slots; copy those that are outputs.
     for (uint32_t k = 0; k < block->noutput; k++) {
@@ -334,12 +403,14 @@ static void emit_program(nsi_regalloc* ra, uint32_t form) {
     // Next uses decide what to evict (Belady).
     find_next_uses(ra);
 
-    // All blocks share one staging area for their inputs.
+    // All blocks share one staging area for their inputs; that of a call holds its function's frame.
     uint32_t stage_size = 0;
     for (uint32_t n = 0; n < code->blocks.count; n++) {
-        if (code->blocks.data[n].stage > stage_size) stage_size = code->blocks.data[n].stage;
-        // Kernels of this number of lanes.
-        ra->blocks[n].kernel = code->blocks.data[n].kind->kernel(form);
+        const nsi_code_block* block = &code->blocks.data[n];
+        bool call = block->function != NSI_NONE;
+        uint32_t size = block->stage + (call ? ra->functions[block->function].nslot : 0);
+        if (size > stage_size) stage_size = size;
+        if (!call) ra->blocks[n].kernel = block->kind->kernel(form);
     }
     uint32_t stage = nsi_slots_take_range(&ra->slots, stage_size);
 

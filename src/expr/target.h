@@ -25,6 +25,8 @@ struct nsi_native_block {
     nsi_code_block block;
     nsi_block_kernel* kernel;
     uint32_t lanes, stage, first; // slots
+    const nsi_native* function;   // of a call, else NULL
+    const double* off;            // its outputs where it is not wanted, [component][lane]
 };
 
 // State of the allocator. An entity is anything an operand can be: a value, an input or a constant.
@@ -44,6 +46,7 @@ typedef struct nsi_regalloc {
     uint32_t holds[NSI_TARGET_MAX_REGISTERS]; // entity in a register, or NSI_NONE
     nsi_slots slots;
     nsi_native_block* blocks;
+    const nsi_native* functions; // of the code, compiled
     nsi_machine_code machine;
     bool failed; // out of memory
 } nsi_regalloc;

@@ -10,7 +10,7 @@ static ns_status check_block(const ns_graph* g, uint32_t i, ns_error* error) {
     if (g->nodes.data[i].a >= g->blocks.count) return bad_node(error, i, "no such block");
     const nsi_block* block = &g->blocks.data[g->nodes.data[i].a];
     nsi_block_sizes sizes;
-    if (!block->kind->sizes(block->params, &sizes)) return bad_node(error, i, "bad parameters");
+    if (!nsi_block_get_sizes(block, &sizes)) return bad_node(error, i, "bad parameters");
 
     // Numbers of inputs and outputs follow from the parameters.
     if (sizes.ninput != block->ninput || sizes.noutput != block->noutput) {

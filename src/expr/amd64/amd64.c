@@ -334,6 +334,9 @@ static const char* amd64_refusal(const nsi_code* code, uint32_t lanes) {
     // Displacements are signed 32-bit numbers of bytes.
     size_t components = (size_t)code->nvalue + code->ninput + code->consts.count +
                         code->outputs.count + code->block_inputs.count;
+    for (uint32_t k = 0; k < code->functions.count; k++) {
+        components += code->functions.data[k].code->nvalue;
+    }
     if (components > (size_t)INT32_MAX / 64) return "the program is too large for native";
     return NULL;
 }
