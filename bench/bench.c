@@ -31,6 +31,10 @@ const bench_case bench_cases[] = {
      bench_far_step},
     {"spheres8_far/none", "8 free spheres far apart, one step", bench_far_step},
     {"spheres8_far/spring", "the same with spring contacts between all", bench_far_step},
+    {"boxes8/spring", "8 free boxes on the ground, spring contacts, step and its reverse sweep",
+     bench_boxes},
+    {"boxes16/spring", "the same with 16", bench_boxes},
+    {"boxes32/spring", "the same with 32", bench_boxes},
     {"swimmer2_hybrid/gradient200",
      "swimmer, 1,639-weight network q, qd -> tau, 200 steps, gradient of all weights (whole "
      "rollout)",

@@ -99,6 +99,17 @@ static void put_spheres(nsi_text_builder* t, uint32_t count) {
     }
 }
 
+// Free cubes of 10 cm in a square on the ground, 1 cm apart.
+static void put_boxes(nsi_text_builder* t, uint32_t count) {
+    uint32_t side = (uint32_t)ceil(sqrt(count));
+    for (uint32_t i = 0; i < count; i++) {
+        nsi_text_add(t,
+                     "<body name=\"box%u\" pos=\"%.17g %.17g 0.05\"><freejoint/>"
+                     "<geom type=\"box\" size=\"0.05 0.05 0.05\" mass=\"1\"/></body>\n",
+                     i, 0.11 * (i % side), 0.11 * (i / side));
+    }
+}
+
 // models/swimmer2.xml: two capsules of 0.1 m in the plane, without gravity.
 static const char swimmer_text[] =
     "<mujoco model=\"swimmer2\"><compiler angle=\"radian\"/>"
@@ -124,7 +135,8 @@ static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
     }
 
     // The name of a case holds the robot and its variant.
-    bool far = strstr(name, "_far") != NULL, ground = far || strstr(name, "_ground"),
+    bool boxes = strncmp(name, "boxes", 5) == 0;
+    bool far = strstr(name, "_far") != NULL, ground = far || boxes || strstr(name, "_ground"),
          legs = strncmp(name, "quadruped", 9) == 0;
     // Legged robots take longer steps.
     nsi_text_add(&t,
@@ -146,6 +158,8 @@ static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
         put_chain(&t, 100, 0.1, 0.1, 0.0, (double[]){0.0001, 0.0001, 0.00001, 0, 0, 0}, false);
     } else if (strncmp(name, "spheres8", 8) == 0) {
         put_spheres(&t, 8);
+    } else if (boxes) {
+        put_boxes(&t, (uint32_t)strtoul(name + 5, NULL, 10));
     } else {
         put_quadruped(&t, ground);
     }
@@ -492,6 +506,13 @@ bool bench_far_step(const bench_case* self, const bench_options* options) {
     ns_system_options system = ns_default_system_options();
     system.contact = strstr(self->name, "/none") ? NS_CONTACT_NONE : NS_CONTACT_SPRING;
     return measure_robot(self, options, &system, &(bench_task){.steps = STEPS, .lift = 10.0});
+}
+
+// Many bodies: what creating a system takes is a column of its own.
+bool bench_boxes(const bench_case* self, const bench_options* options) {
+    ns_system_options system = ns_default_system_options();
+    system.contact = NS_CONTACT_SPRING;
+    return measure_robot(self, options, &system, &(bench_task){.steps = 20, .gradient = true});
 }
 
 // 500 steps, gradient for two masses and two lengths.

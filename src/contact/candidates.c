@@ -2,6 +2,8 @@
 
 #include "contact/contact_stages.h"
 
+#include "expr/trace.h"
+
 #include <math.h>
 
 static bool follows_law(const nsi_contact* pair, const nsi_contact_options* options, int law) {
@@ -129,8 +131,7 @@ static void tangents(vec3 n, vec3 t[2]) {
     t[1] = v3(b, ns_add(sign, ns_mul(ns_mul(n.e[1], n.e[1]), a)), ns_neg(n.e[1]));
 }
 
-// Numbers of a law's parameters among those of a pair; NULL when the trace has failed.
-static const uint32_t* find_slots(const nsi_robot* robot, int number) {
+const uint32_t* nsi_law_slots(const nsi_robot* robot, int number) {
     const ns_contact_law* law = ns_contact_law_get(number);
     uint32_t* slot = nsi_robot_alloc(robot, law->nparam, sizeof *slot);
     for (uint32_t k = 0; slot && k < law->nparam; k++) {
@@ -145,6 +146,58 @@ static const uint32_t* find_slots(const nsi_robot* robot, int number) {
     return slot;
 }
 
+bool nsi_pair_place(const nsi_robot* robot, const nsi_link_pose* pose,
+                    const nsi_contact_options* options, int law, const uint32_t* slot,
+                    uint32_t number, nsi_placed_pair* out) {
+    const ns_model* m = robot->model;
+    const nsi_contact* pair = &m->contacts[number];
+    if (!follows_law(pair, options, law)) return false;
+    const uint32_t geoms[2] = {pair->a, pair->b};
+    *out = (nsi_placed_pair){
+        .number = number, .law = law, .npoint = pair_slots(m, pair), .slot = slot};
+    for (int k = 0; k < 2; k++) {
+        out->shape[k] = place_shape(robot, pose, geoms[k]);
+        uint32_t body = out->body[k] = geom_body(robot, geoms[k]);
+        if (body == NSI_NONE) continue;
+        out->pose[k] = pose[body];
+        out->velocity[k] = robot->body[body].velocity;
+    }
+    uint32_t link = m->geoms[pair->a].link;
+    out->on_link = link != NSI_NONE;
+    if (out->on_link) out->link = pose[link];
+
+    nsi_candidate any = {.law = ns_contact_law_get(law), .slot = slot, .pair = number};
+    for (uint32_t k = 0; k < any.law->nparam; k++) {
+        out->params[k] = nsi_candidate_param(robot, &any, k);
+    }
+    return true;
+}
+
+ns_expr nsi_pair_near(const nsi_placed_pair* pair) {
+    return are_near(&pair->shape[0], &pair->shape[1]);
+}
+
+void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidate* out) {
+    ns_graph* graph = nsi_trace_graph();
+    nsi_contact_point* points = nsi_arena_alloc(&graph->arena, (pair->npoint + 1) * sizeof *points);
+    if (!points) {
+        nsi_graph_fail_nomem(graph);
+        return;
+    }
+    nsi_contact_points(&pair->shape[0], &pair->shape[1], points);
+    for (uint32_t k = 0; k < pair->npoint; k++) {
+        out[k] = (nsi_candidate){.law = ns_contact_law_get(pair->law),
+                                 .slot = pair->slot,
+                                 .pair = pair->number,
+                                 .index = k,
+                                 .body_a = pair->body[0],
+                                 .body_b = pair->body[1],
+                                 .near = near,
+                                 .point = points[k]};
+        tangents(points[k].normal, out[k].tangent);
+    }
+}
+
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
                          const nsi_contact_options* options, int law, nsi_candidates* out) {
     // Room for all points, and where the parameters of the law are.
@@ -152,29 +205,15 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
     *out = (nsi_candidates){.count = 0};
     uint32_t count = nsi_candidates_count(m, options, law);
     out->data = nsi_robot_alloc(robot, count, sizeof *out->data);
-    nsi_contact_point* points = nsi_robot_alloc(robot, count, sizeof *points);
-    const uint32_t* slot = find_slots(robot, law);
-    if (!out->data || !points || !slot) return false;
+    const uint32_t* slot = nsi_law_slots(robot, law);
+    if (!out->data || !slot) return false;
 
     // Shapes where they are now, then the points between them.
     for (uint32_t i = 0; i < m->sizes.ncontact; i++) {
-        const nsi_contact* pair = &m->contacts[i];
-        if (!follows_law(pair, options, law)) continue;
-        nsi_shape a = place_shape(robot, pose, pair->a), b = place_shape(robot, pose, pair->b);
-        nsi_contact_points(&a, &b, points);
-        ns_expr near = are_near(&a, &b);
-        for (uint32_t k = 0; k < pair_slots(m, pair); k++) {
-            nsi_candidate* candidate = &out->data[out->count++];
-            *candidate = (nsi_candidate){.law = ns_contact_law_get(law),
-                                         .slot = slot,
-                                         .pair = i,
-                                         .index = k,
-                                         .body_a = geom_body(robot, pair->a),
-                                         .body_b = geom_body(robot, pair->b),
-                                         .near = near,
-                                         .point = points[k]};
-            tangents(points[k].normal, candidate->tangent);
-        }
+        nsi_placed_pair pair;
+        if (!nsi_pair_place(robot, pose, options, law, slot, i, &pair)) continue;
+        nsi_pair_candidates(&pair, nsi_pair_near(&pair), out->data + out->count);
+        out->count += pair.npoint;
     }
     return robot->graph->error.status == NS_OK;
 }
@@ -205,14 +244,17 @@ ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candida
 
 ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
                           const nsi_candidate* candidate) {
+    uint32_t link = robot->model->geoms[robot->model->contacts[candidate->pair].a].link;
+    return nsi_candidate_gap_on(robot, link == NSI_NONE ? NULL : &pose[link], candidate);
+}
+
+ns_expr nsi_candidate_gap_on(const nsi_robot* robot, const nsi_link_pose* link,
+                             const nsi_candidate* candidate) {
     static const char* const position[3] = {"position/x", "position/y", "position/z"};
     static const char* const normal[3] = {"normal/x", "normal/y", "normal/z"};
     static const char* const local[3] = {"local/x", "local/y", "local/z"};
-    uint32_t link = robot->model->geoms[robot->model->contacts[candidate->pair].a].link;
     vec3 place = candidate->point.position;
-    if (link != NSI_NONE) {
-        place = m3_apply_t(pose[link].R, v3_sub(place, pose[link].position));
-    }
+    if (link) place = m3_apply_t(link->R, v3_sub(place, link->position));
     for (int k = 0; k < 3; k++) {
         nsi_candidate_named(robot, candidate, position[k], "m", candidate->point.position.e[k]);
         nsi_candidate_named(robot, candidate, normal[k], "", candidate->point.normal.e[k]);

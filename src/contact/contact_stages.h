@@ -32,6 +32,21 @@ typedef struct nsi_candidates {
     nsi_candidate* data;
 } nsi_candidates;
 
+// A pair of geometries where they are now: all that the trace of its points reads.
+typedef struct nsi_placed_pair {
+    uint32_t number;    // of the pair
+    int law;            // that it follows
+    uint32_t npoint;    // candidates
+    nsi_shape shape[2]; // in the world
+    uint32_t body[2];   // moving bodies, or NSI_NONE; what follows is not used then
+    nsi_link_pose pose[2];
+    motion velocity[2]; // twists in their frames
+    bool on_link;       // is the first geometry on a link, and where is that?
+    nsi_link_pose link;
+    const uint32_t* slot;                  // as in nsi_candidate
+    ns_expr params[NS_CONTACT_MAX_PARAMS]; // of the law
+} nsi_placed_pair;
+
 // ---- candidates.c ---------------------------------------------------------------------------------
 
 // The points of all pairs that follow law number `law`, with the links at `pose`. False when the trace
@@ -45,6 +60,21 @@ uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* 
 // Parameter k of the candidate's law.
 ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k);
 
+// The same pair by pair. Numbers of a law's parameters among those of a pair; NULL when the trace has
+// failed.
+const uint32_t* nsi_law_slots(const nsi_robot* robot, int law);
+
+// Pair `number`, if it follows the law.
+bool nsi_pair_place(const nsi_robot* robot, const nsi_link_pose* pose,
+                    const nsi_contact_options* options, int law, const uint32_t* slot,
+                    uint32_t number, nsi_placed_pair* out);
+
+// 0: balls around the two shapes are apart, so nothing can touch.
+ns_expr nsi_pair_near(const nsi_placed_pair* pair);
+
+// Its candidates, (npoint), with expressions of the current graph.
+void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidate* out);
+
 // A quantity contact/<pair>/<index>/<what>, to go on with.
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,
                             const char* what, const char* unit, ns_expr x);
@@ -54,8 +84,27 @@ ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candida
 ns_expr nsi_candidate_gap(const nsi_robot* robot, const nsi_link_pose* pose,
                           const nsi_candidate* candidate);
 
+// The same; `link` is where the first geometry's link is, or NULL.
+ns_expr nsi_candidate_gap_on(const nsi_robot* robot, const nsi_link_pose* link,
+                             const nsi_candidate* candidate);
+
 // Names the force on the first geometry, in the world, for those who look at it.
 void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate, vec3 f);
+
+// ---- pair_function.c ---------------------------------------------------------------------------
+
+// Writes outputs from the expressions of a pair, and names quantities of its points. The robot has the
+// model and the graph that is traced; nothing else of it may be read.
+typedef void nsi_pair_trace(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr* out);
+
+// Is this pair worth a function, because there are many of its kind and no network looks at its points?
+bool nsi_pair_is_called(const nsi_robot* robot, const nsi_contact_options* options,
+                        const nsi_placed_pair* pair);
+
+// The outputs (noutput) of `trace` by a call of a function that all pairs of the kind share; zero where
+// not `wanted`. Quantities can be observed wherever they are.
+void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr wanted,
+                   nsi_pair_trace* trace, uint32_t noutput, ns_expr* out);
 
 // ---- stages.c --------------------------------------------------------------------------------
 

@@ -4,13 +4,15 @@
 
 // ---- forces --------------------------------------------------------------------------------
 
+enum { SIDES = 2 };
+
 // Velocity in the world of the point of a body that is at p now.
-static vec3 point_velocity(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t body,
-                           vec3 p) {
-    if (body == NSI_NONE) return v3_zero();
-    motion twist = robot->body[body].velocity;
-    vec3 arm = m3_apply_t(pose[body].R, v3_sub(p, pose[body].position));
-    return m3_apply(pose[body].R, v3_add(twist.v, v3_cross(twist.w, arm)));
+static vec3 point_velocity(const nsi_placed_pair* pair, int side, vec3 p) {
+    if (pair->body[side] == NSI_NONE) return v3_zero();
+    const nsi_link_pose* pose = &pair->pose[side];
+    motion twist = pair->velocity[side];
+    vec3 arm = m3_apply_t(pose->R, v3_sub(p, pose->position));
+    return m3_apply(pose->R, v3_add(twist.v, v3_cross(twist.w, arm)));
 }
 
 // The force where a condition holds, else none.
@@ -25,24 +27,25 @@ static force fo_where(ns_expr condition, force x) {
 
 // Add force f at p to the force on a body, in the body's frame. The select is the last step, so that
 // the back ends can skip everything that leads to it when the shapes are apart.
-static void add_force(const nsi_link_pose* pose, uint32_t body, vec3 p, ns_expr touching, vec3 f,
+static void add_force(const nsi_placed_pair* pair, int side, vec3 p, ns_expr touching, vec3 f,
                       force* sum) {
-    if (body == NSI_NONE) return;
-    vec3 arm = m3_apply_t(pose[body].R, v3_sub(p, pose[body].position));
-    vec3 local = m3_apply_t(pose[body].R, f), moment = v3_cross(arm, local);
+    if (pair->body[side] == NSI_NONE) return;
+    const nsi_link_pose* pose = &pair->pose[side];
+    vec3 arm = m3_apply_t(pose->R, v3_sub(p, pose->position));
+    vec3 local = m3_apply_t(pose->R, f), moment = v3_cross(arm, local);
     *sum = fo_add(*sum, fo_where(touching, (force){moment, local}));
 }
 
 // Add the forces at one contact point to those on both bodies.
-static void trace_point(const nsi_robot* robot, const nsi_link_pose* pose,
-                        const nsi_candidate* candidate, force* on_a, force* on_b) {
+static void trace_point(const nsi_robot* robot, const nsi_placed_pair* pair,
+                        const nsi_candidate* candidate, force on[SIDES]) {
     ns_expr zero = ns_const(0.0), one = ns_const(1.0);
     vec3 p = candidate->point.position, n = candidate->point.normal;
-    vec3 v = v3_sub(point_velocity(robot, pose, candidate->body_a, p),
-                    point_velocity(robot, pose, candidate->body_b, p));
+    vec3 v = v3_sub(point_velocity(pair, 0, p), point_velocity(pair, 1, p));
 
     // Without contact, a depth at which laws are smooth; the final select drops the force.
-    ns_expr depth = ns_neg(nsi_candidate_gap(robot, pose, candidate));
+    const nsi_link_pose* link = pair->on_link ? &pair->link : NULL;
+    ns_expr depth = ns_neg(nsi_candidate_gap_on(robot, link, candidate));
     ns_expr touching = ns_and(ns_gt(depth, zero), candidate->point.exists);
     depth = ns_select(touching, depth, one);
     ns_expr vn = nsi_candidate_named(robot, candidate, "velocity/normal", "m/s", v3_dot(n, v));
@@ -53,15 +56,12 @@ static void trace_point(const nsi_robot* robot, const nsi_link_pose* pose,
                                 v3_dot(candidate->tangent[1], v));
 
     // The law.
-    ns_expr params[NS_CONTACT_MAX_PARAMS], along[3] = {zero, zero, zero};
+    ns_expr along[3] = {zero, zero, zero};
     const ns_contact_law* law = candidate->law;
-    for (uint32_t k = 0; k < law->nparam; k++) {
-        params[k] = nsi_candidate_param(robot, candidate, k);
-    }
     nsi_point_trace trace = {.given = {.depth = depth,
                                        .touching = touching,
                                        .velocity = {vn, vt[0], vt[1]},
-                                       .params = params},
+                                       .params = pair->params},
                              .robot = robot,
                              .candidate = candidate};
     law->force(law->context, &trace.given, along);
@@ -69,28 +69,52 @@ static void trace_point(const nsi_robot* robot, const nsi_link_pose* pose,
     // Its force in the world, on both bodies.
     vec3 f = v3_scale(along[0], n);
     for (int k = 0; k < 2; k++) f = v3_add(f, v3_scale(along[1 + k], candidate->tangent[k]));
-    add_force(pose, candidate->body_a, p, touching, f, on_a);
-    add_force(pose, candidate->body_b, p, touching, v3_neg(f), on_b);
+    add_force(pair, 0, p, touching, f, &on[0]);
+    add_force(pair, 1, p, touching, v3_neg(f), &on[1]);
     nsi_candidate_force(robot, candidate, fo_where(touching, (force){v3_zero(), f}).f);
+}
+
+enum { WRENCH = 6, PAIR_OUTPUTS = SIDES * WRENCH };
+
+// The forces on both bodies, moment first; zero for the world.
+static void trace_pair(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr* out) {
+    nsi_candidate* points = nsi_robot_alloc(robot, pair->npoint, sizeof *points);
+    force on[SIDES] = {fo_zero(), fo_zero()};
+    if (points) {
+        nsi_pair_candidates(pair, ns_const(1.0), points);
+        for (uint32_t k = 0; k < pair->npoint; k++) trace_point(robot, pair, &points[k], on);
+    }
+    for (int side = 0; side < SIDES; side++) {
+        for (int k = 0; k < 3; k++) {
+            out[WRENCH * side + k] = on[side].n.e[k];
+            out[WRENCH * side + 3 + k] = on[side].f.e[k];
+        }
+    }
 }
 
 // Forces of one law. Pair by pair: of one that is far apart not even the points need be computed.
 static void trace_forces(const nsi_robot* robot, const nsi_contact_options* options, int law,
                          force* external) {
-    nsi_candidates candidates;
     nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
-    if (!pose) return;
+    const uint32_t* slot = nsi_law_slots(robot, law);
+    if (!pose || !slot) return;
     nsi_link_poses(robot, pose);
-    if (!nsi_candidates_find(robot, pose, options, law, &candidates)) return;
-    for (uint32_t k = 0; k < candidates.count;) {
-        const nsi_candidate* first = &candidates.data[k];
-        force on_a = fo_zero(), on_b = fo_zero();
-        for (; k < candidates.count && candidates.data[k].pair == first->pair; k++) {
-            trace_point(robot, pose, &candidates.data[k], &on_a, &on_b);
+    for (uint32_t i = 0; i < robot->model->sizes.ncontact; i++) {
+        nsi_placed_pair pair;
+        ns_expr out[PAIR_OUTPUTS];
+        if (!nsi_pair_place(robot, pose, options, law, slot, i, &pair)) continue;
+        ns_expr near = nsi_pair_near(&pair);
+        bool called = nsi_pair_is_called(robot, options, &pair);
+        if (called) nsi_pair_call(robot, &pair, near, trace_pair, PAIR_OUTPUTS, out);
+        if (!called) trace_pair(robot, &pair, out);
+        if (robot->graph->error.status != NS_OK) return;
+        for (int side = 0; side < SIDES; side++) {
+            if (pair.body[side] == NSI_NONE) continue;
+            const ns_expr* e = out + WRENCH * side;
+            force on = {v3(e[0], e[1], e[2]), v3(e[3], e[4], e[5])};
+            force* sum = &external[pair.body[side]];
+            *sum = fo_add(*sum, called ? on : fo_where(near, on));
         }
-        uint32_t a = first->body_a, b = first->body_b;
-        if (a != NSI_NONE) external[a] = fo_add(external[a], fo_where(first->near, on_a));
-        if (b != NSI_NONE) external[b] = fo_add(external[b], fo_where(first->near, on_b));
     }
 }
 

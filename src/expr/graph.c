@@ -71,6 +71,28 @@ void ns_graph_free(ns_graph* g) {
     nsi_free(&memory, g);
 }
 
+typedef struct nsi_memo {
+    const void* owner;
+    void* memory;
+    struct nsi_memo* next;
+} nsi_memo;
+
+void* nsi_graph_memo(ns_graph* g, const void* owner, size_t size) {
+    for (const nsi_memo* memo = g->memos; memo; memo = memo->next) {
+        if (memo->owner == owner) return memo->memory;
+    }
+    nsi_memo* memo = nsi_arena_alloc(&g->arena, sizeof *memo);
+    void* memory = nsi_arena_alloc(&g->arena, size);
+    if (!memo || !memory) {
+        nsi_graph_fail_nomem(g);
+        return NULL;
+    }
+    memset(memory, 0, size);
+    *memo = (nsi_memo){owner, memory, g->memos};
+    g->memos = memo;
+    return memory;
+}
+
 // ---- nodes ---------------------------------------------------------------------------------
 
 // Two rounds of multiply and fold over the 16 bytes; called for every node built.

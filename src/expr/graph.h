@@ -64,6 +64,7 @@ typedef struct nsi_array_port { // an array input or output
 struct nsi_block_kind;
 typedef struct nsi_function nsi_function; // call.h
 struct nsi_derived;
+struct nsi_memo;
 
 enum { NSI_BLOCK_PARAMS = 3 };
 
@@ -105,8 +106,9 @@ struct ns_graph {
     NSI_ARRAY(nsi_id) rounded; // nodes that are rounded before they are used (contract.c)
     nsi_arrays arrays, sinks;  // array inputs, array outputs
     nsi_index names[NSI_PORT_KINDS];
-    bool lowered;   // in primitive operations: runs, but is not to be differentiated
-    ns_error error; // first failure while building; everything after it is ignored
+    struct nsi_memo* memos; // nsi_graph_memo()
+    bool lowered;           // in primitive operations: runs, but is not to be differentiated
+    ns_error error;         // first failure while building; everything after it is ignored
 };
 
 // Limits that keep 32-bit arithmetic on sizes safe; far above anything useful.
@@ -132,6 +134,10 @@ void nsi_graph_output_quantity(ns_graph* g, uint32_t number);
 void nsi_graph_round(ns_graph* g, nsi_id node);
 uint32_t nsi_graph_array(ns_graph* g, const char* name, uint32_t size, bool per_lane);
 uint32_t nsi_graph_sink(ns_graph* g, const char* name, uint32_t size, bool per_lane);
+
+// Memory that a module keeps with the graph while it is traced: zero at first, the same for the same
+// owner, freed with the graph. NULL after failing the graph.
+void* nsi_graph_memo(ns_graph* g, const void* owner, size_t size);
 
 // Number of the port of this kind with this name, or NSI_NONE.
 uint32_t nsi_graph_find(const ns_graph* g, nsi_port_kind kind, const char* name);

@@ -3,7 +3,7 @@
 #ifndef NSI_TRACE_H
 #define NSI_TRACE_H
 
-#include "expr/graph.h"
+#include "expr/call.h"
 
 // The graph being traced in this thread, or NULL.
 ns_graph* nsi_trace_graph(void);
@@ -14,6 +14,7 @@ void nsi_trace_forget(const ns_graph* graph);
 // While muted, ns_quantity() names nothing: for physics that is traced again at another state, as
 // the later stages of a Runge-Kutta step are.
 void nsi_trace_mute(bool mute);
+bool nsi_trace_is_muted(void);
 
 // The stage that quantities belong to from now on (ns_stage of neuralsim/sim.h). A trace begins with 0.
 void nsi_trace_stage(int stage);
@@ -31,5 +32,21 @@ ns_expr nsi_trace_observe(const char* name, const char* unit, ns_expr x);
 // trace.
 typedef ns_expr nsi_quantity_hook(void* context, const char* name, ns_expr x);
 void nsi_trace_hook(nsi_quantity_hook* hook, void* context);
+
+// Does the hook care for a quantity whose name begins with `prefix`? One that has set no filter cares
+// for all of them.
+typedef bool nsi_quantity_filter(void* context, const char* prefix);
+void nsi_trace_filter(nsi_quantity_filter* filter);
+bool nsi_trace_touches(const char* prefix);
+
+// Trace the body of a function (call.h) in the middle of a trace: quantities are named there, without
+// the hook.
+typedef struct nsi_trace_state {
+    ns_graph* graph;
+    bool muted;
+    nsi_quantity_hook* hook;
+} nsi_trace_state;
+nsi_trace_state nsi_trace_enter(ns_graph* function);
+void nsi_trace_leave(nsi_trace_state outside);
 
 #endif
