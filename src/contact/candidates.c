@@ -177,14 +177,19 @@ ns_expr nsi_pair_near(const nsi_placed_pair* pair) {
     return are_near(&pair->shape[0], &pair->shape[1]);
 }
 
-void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidate* out) {
-    ns_graph* graph = nsi_trace_graph();
-    nsi_contact_point* points = nsi_arena_alloc(&graph->arena, (pair->npoint + 1) * sizeof *points);
-    if (!points) {
-        nsi_graph_fail_nomem(graph);
-        return;
-    }
-    nsi_contact_points(&pair->shape[0], &pair->shape[1], points);
+ns_expr nsi_pair_within(const nsi_placed_pair* pair, ns_expr reach) {
+    const nsi_shape *a = &pair->shape[0], *b = &pair->shape[1];
+    if (a->type == NS_GEOM_PLANE) a = &pair->shape[1], b = &pair->shape[0];
+    vec3 d = v3_sub(a->position, b->position);
+    ns_expr far = ns_add(ns_sqrt(ball_square(a)), reach);
+    if (b->type == NS_GEOM_PLANE) return ns_lt(v3_dot(m3_column(b->R, 2), d), far);
+    far = ns_add(far, ns_sqrt(ball_square(b)));
+    return ns_lt(v3_dot(d, d), ns_mul(far, far));
+}
+
+// Candidates at points; tangents follow from the normals.
+static void put_candidates(const nsi_placed_pair* pair, ns_expr near,
+                           const nsi_contact_point* points, nsi_candidate* out) {
     for (uint32_t k = 0; k < pair->npoint; k++) {
         out[k] = (nsi_candidate){.law = ns_contact_law_get(pair->law),
                                  .slot = pair->slot,
@@ -193,13 +198,76 @@ void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidat
                                  .body_a = pair->body[0],
                                  .body_b = pair->body[1],
                                  .near = near,
-                                 .point = points[k]};
+                                 .point = points[k],
+                                 .seen = points[k]};
         tangents(points[k].normal, out[k].tangent);
     }
 }
 
-bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
-                         const nsi_contact_options* options, int law, nsi_candidates* out) {
+void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidate* out) {
+    ns_graph* graph = nsi_trace_graph();
+    nsi_contact_point* points = nsi_arena_alloc(&graph->arena, (pair->npoint + 1) * sizeof *points);
+    if (!points) {
+        nsi_graph_fail_nomem(graph);
+        return;
+    }
+    nsi_contact_points(&pair->shape[0], &pair->shape[1], points);
+    put_candidates(pair, near, points, out);
+}
+
+// ---- points by calls -----------------------------------------------------------------------
+
+enum { POINT = 14 }; // numbers of a point: position, normal, two tangents, gap, exists
+
+static void trace_points(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr* out) {
+    nsi_candidate* at = nsi_robot_alloc(robot, pair->npoint, sizeof *at);
+    if (!at) return;
+    nsi_pair_candidates(pair, ns_const(1.0), at);
+    for (uint32_t n = 0; n < pair->npoint; n++, out += POINT) {
+        for (int k = 0; k < 3; k++) {
+            out[k] = at[n].point.position.e[k];
+            out[3 + k] = at[n].point.normal.e[k];
+            out[6 + k] = at[n].tangent[0].e[k];
+            out[9 + k] = at[n].tangent[1].e[k];
+        }
+        out[12] = at[n].point.gap;
+        out[13] = at[n].point.exists;
+    }
+}
+
+static nsi_contact_point point_of(const ns_expr* x) {
+    return (nsi_contact_point){v3(x[0], x[1], x[2]), v3(x[3], x[4], x[5]), x[12], x[13]};
+}
+
+// Where shapes are not near: no point, 1 m apart, with some frame.
+static const double no_point[POINT] = {0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0};
+
+static void call_candidates(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr near,
+                            nsi_candidate* out) {
+    nsi_pair_work work = {trace_points, POINT * pair->npoint, POINT, no_point};
+    ns_expr* x = nsi_robot_alloc(robot, 2 * (size_t)work.noutput, sizeof *x);
+    if (!x) return;
+    ns_expr* seen = x + work.noutput;
+    nsi_pair_call(robot, pair, near, &work, x);
+    nsi_pair_call(robot, pair, ns_const(1.0), &work, seen);
+    for (uint32_t k = 0; k < pair->npoint; k++, x += POINT, seen += POINT) {
+        out[k] = (nsi_candidate){.law = ns_contact_law_get(pair->law),
+                                 .slot = pair->slot,
+                                 .pair = pair->number,
+                                 .index = k,
+                                 .body_a = pair->body[0],
+                                 .body_b = pair->body[1],
+                                 .near = near,
+                                 .point = point_of(x),
+                                 .seen = point_of(seen),
+                                 .tangent = {v3(x[6], x[7], x[8]), v3(x[9], x[10], x[11])}};
+    }
+}
+
+// `reach` NULL: any.
+static bool find_candidates(const nsi_robot* robot, const nsi_link_pose* pose,
+                            const nsi_contact_options* options, int law, const ns_expr* reach,
+                            nsi_candidates* out) {
     // Room for all points, and where the parameters of the law are.
     const ns_model* m = robot->model;
     *out = (nsi_candidates){.count = 0};
@@ -212,10 +280,26 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
     for (uint32_t i = 0; i < m->sizes.ncontact; i++) {
         nsi_placed_pair pair;
         if (!nsi_pair_place(robot, pose, options, law, slot, i, &pair)) continue;
-        nsi_pair_candidates(&pair, nsi_pair_near(&pair), out->data + out->count);
+        if (nsi_pair_is_frequent(robot, options, &pair)) {
+            ns_expr near = reach ? nsi_pair_within(&pair, *reach) : ns_const(1.0);
+            call_candidates(robot, &pair, near, out->data + out->count);
+        } else {
+            nsi_pair_candidates(&pair, nsi_pair_near(&pair), out->data + out->count);
+        }
         out->count += pair.npoint;
     }
     return robot->graph->error.status == NS_OK;
+}
+
+bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
+                         const nsi_contact_options* options, int law, nsi_candidates* out) {
+    return find_candidates(robot, pose, options, law, NULL, out);
+}
+
+bool nsi_candidates_find_within(const nsi_robot* robot, const nsi_link_pose* pose,
+                                const nsi_contact_options* options, int law, ns_expr reach,
+                                nsi_candidates* out) {
+    return find_candidates(robot, pose, options, law, &reach, out);
 }
 
 ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
@@ -253,15 +337,17 @@ ns_expr nsi_candidate_gap_on(const nsi_robot* robot, const nsi_link_pose* link,
     static const char* const position[3] = {"position/x", "position/y", "position/z"};
     static const char* const normal[3] = {"normal/x", "normal/y", "normal/z"};
     static const char* const local[3] = {"local/x", "local/y", "local/z"};
-    vec3 place = candidate->point.position;
+    vec3 place = candidate->seen.position;
     if (link) place = m3_apply_t(link->R, v3_sub(place, link->position));
     for (int k = 0; k < 3; k++) {
-        nsi_candidate_named(robot, candidate, position[k], "m", candidate->point.position.e[k]);
-        nsi_candidate_named(robot, candidate, normal[k], "", candidate->point.normal.e[k]);
+        nsi_candidate_named(robot, candidate, position[k], "m", candidate->seen.position.e[k]);
+        nsi_candidate_named(robot, candidate, normal[k], "", candidate->seen.normal.e[k]);
         nsi_candidate_named(robot, candidate, local[k], "m", place.e[k]);
     }
-    return ns_neg(
-        nsi_candidate_named(robot, candidate, "depth", "m", ns_neg(candidate->point.gap)));
+    // What a network makes of the depth counts everywhere; without one the point's own does.
+    ns_expr depth = ns_neg(candidate->seen.gap);
+    ns_expr named = nsi_candidate_named(robot, candidate, "depth", "m", depth);
+    return named.id == depth.id ? candidate->point.gap : ns_neg(named);
 }
 
 void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate, vec3 f) {

@@ -24,7 +24,8 @@ typedef struct nsi_candidate {
     uint32_t body_a, body_b; // moving bodies, or NSI_NONE
     ns_expr near;            // 0: balls around the two shapes are apart, so nothing can touch
     nsi_contact_point point;
-    vec3 tangent[2]; // with the normal a right-handed frame: normal, tangent 1, tangent 2
+    nsi_contact_point seen; // for quantities: the same, also where the shapes are not near
+    vec3 tangent[2];        // with the normal a right-handed frame: normal, tangent 1, tangent 2
 } nsi_candidate;
 
 typedef struct nsi_candidates {
@@ -54,6 +55,12 @@ typedef struct nsi_placed_pair {
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
                          const nsi_contact_options* options, int law, nsi_candidates* out);
 
+// The same, where points need only exist while balls around the shapes are within `reach` (m) of each
+// other. Otherwise they do not, and cost next to nothing.
+bool nsi_candidates_find_within(const nsi_robot* robot, const nsi_link_pose* pose,
+                                const nsi_contact_options* options, int law, ns_expr reach,
+                                nsi_candidates* out);
+
 // How many there are.
 uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options, int law);
 
@@ -71,6 +78,9 @@ bool nsi_pair_place(const nsi_robot* robot, const nsi_link_pose* pose,
 
 // 0: balls around the two shapes are apart, so nothing can touch.
 ns_expr nsi_pair_near(const nsi_placed_pair* pair);
+
+// 0: they are apart by `reach` (m) or more.
+ns_expr nsi_pair_within(const nsi_placed_pair* pair, ns_expr reach);
 
 // Its candidates, (npoint), with expressions of the current graph.
 void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidate* out);
@@ -97,14 +107,24 @@ void nsi_candidate_force(const nsi_robot* robot, const nsi_candidate* candidate,
 // model and the graph that is traced; nothing else of it may be read.
 typedef void nsi_pair_trace(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr* out);
 
-// Is this pair worth a function, because there are many of its kind and no network looks at its points?
-bool nsi_pair_is_called(const nsi_robot* robot, const nsi_contact_options* options,
-                        const nsi_placed_pair* pair);
+typedef struct nsi_pair_work {
+    nsi_pair_trace* trace;
+    uint32_t noutput;
+    uint32_t noff; // outputs where it is not wanted: these numbers again and again; 0: zero
+    const double* off;
+} nsi_pair_work;
 
-// The outputs (noutput) of `trace` by a call of a function that all pairs of the kind share; zero where
-// not `wanted`. Quantities can be observed wherever they are.
+// Are there so many pairs of this kind that a function for them pays?
+bool nsi_pair_is_frequent(const nsi_robot* robot, const nsi_contact_options* options,
+                          const nsi_placed_pair* pair);
+
+// Does a network, or who else asks for quantities, look at those of its points?
+bool nsi_pair_is_augmented(const nsi_robot* robot, const nsi_placed_pair* pair);
+
+// The outputs (noutput) of the work by a call of a function that all pairs of the kind share. Quantities
+// that it names can be observed whether it is `wanted` or not.
 void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr wanted,
-                   nsi_pair_trace* trace, uint32_t noutput, ns_expr* out);
+                   const nsi_pair_work* work, ns_expr* out);
 
 // ---- stages.c --------------------------------------------------------------------------------
 

@@ -27,6 +27,9 @@ typedef struct nsi_pair_bodies {
 typedef struct nsi_contact_law {
     ns_contact_law law;
 
+    // Bit k: whether parameter k is a constant, and which one, decides on the formulas.
+    uint32_t formulas;
+
     // Replace values that are NS_CONTACT_AUTO; those of mu and restitution have been. NULL: there are
     // none.
     void (*choose)(const nsi_pair_bodies* bodies, ns_contact_def* def);

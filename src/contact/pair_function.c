@@ -1,19 +1,18 @@
 // Pairs of geometries as calls of functions (expr/call.h). Two boxes are the same function of their
 // poses, sizes, velocities and parameters as two others: it is traced once, and called for each pair.
 //
-// Constants. A function that knows the numbers of a pair is smaller and faster, but serves only pairs
-// that have the same ones. The first SPECIAL sets of constants get functions of their own; a scene with
-// more has one function besides, which reads them as inputs. Zeros and ones are always known, since
-// much folds with them; so are numbers without a unit and constants of the law, which choose formulas
-// (exponents, say). Where two of the expressions of a pair are the same, the function knows that too.
+// Constants of a pair are inputs, too, so that pairs of other sizes and parameters share the function:
+// knowing them would make it faster by less than 1 %. A function knows zeros and ones, with which much
+// folds, and those by which a law chooses formulas, such as its exponent. Where two of the expressions of
+// a pair are the same, it knows that as well, equal sizes apart.
 
 #include "contact/contact_stages.h"
 #include "expr/trace.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum {
-    SPECIAL = 4,        // functions of a kind of pair with constants in them
     CALLED_POINTS = 32, // points of all pairs of a kind from which on they are called
     MAX_ITEMS = 80 + NS_CONTACT_MAX_PARAMS,
     MAX_NAME = 1024
@@ -40,7 +39,6 @@ typedef struct pair_function {
     struct pair_function* next;
     nsi_pair_trace* trace;
     nsi_placed_pair like; // for what is no expression
-    bool special;
     uint32_t count;
     const pair_item* items; // (count)
     nsi_function* function; // the graph owns it
@@ -79,30 +77,33 @@ static uint32_t list_items(nsi_placed_pair* pair, ns_expr** items, uint32_t* nsh
     return n;
 }
 
-// Does a law choose formulas by this parameter?
-static bool chooses_formulas(const ns_contact_law* law, uint32_t k) {
-    const ns_contact_param* param = nsi_contact_find_param(law->params[k].name);
-    return param->constant || param->unit[0] == '\0';
+// Does the law choose formulas by this parameter?
+static bool chooses_formulas(int law, uint32_t k) {
+    const nsi_contact_law* record = nsi_contact_law_get(law);
+    const ns_contact_param* param = nsi_contact_find_param(record->law.params[k].name);
+    return param->constant || (record->formulas >> k & 1);
 }
 
-static void find_pattern(const ns_graph* g, const nsi_placed_pair* pair, bool special,
-                         pair_pattern* out) {
+static void find_pattern(const ns_graph* g, const nsi_placed_pair* pair, pair_pattern* out) {
     nsi_placed_pair copy = *pair;
     ns_expr* items[MAX_ITEMS];
-    uint32_t nshape;
-    const ns_contact_law* law = ns_contact_law_get(pair->law);
+    uint32_t nshape, first_param = 0;
     *out = (pair_pattern){.count = list_items(&copy, items, &nshape)};
     for (uint32_t k = 0; k < out->count; k++) {
         nsi_id id = items[k]->id;
         const nsi_node* node = &g->nodes.data[id];
-        bool known = node->op == NSI_CONST &&
-                     (special || node->value == 0.0 || node->value == 1.0 || node->value == -1.0 ||
-                      (k >= nshape && chooses_formulas(law, k - nshape)));
-        if (known) {
+        bool constant = node->op == NSI_CONST, is_param = k >= nshape;
+        if (k == nshape) first_param = out->ninput;
+
+        // A constant that the function knows.
+        bool folds = constant && (node->value == 0.0 || fabs(node->value) == 1.0);
+        if (folds || (constant && is_param && chooses_formulas(pair->law, k - nshape))) {
             out->items[k] = (pair_item){NSI_NONE, node->value};
             continue;
         }
-        uint32_t input = 0;
+
+        // An input. Sizes that happen to be equal to another number are inputs of their own.
+        uint32_t input = !constant ? 0 : is_param ? first_param : out->ninput;
         while (input < out->ninput && out->inputs[input] != id) input++;
         if (input == out->ninput) out->inputs[out->ninput++] = id;
         out->items[k] = (pair_item){input, 0.0};
@@ -141,7 +142,7 @@ static void prefix_of(const nsi_robot* robot, uint32_t pair, char out[MAX_NAME])
 
 // Trace the body. Its outputs are those of the trace, then the quantities.
 static ns_graph* trace_body(const nsi_robot* robot, const nsi_placed_pair* pair,
-                            const pair_pattern* pattern, nsi_pair_trace* trace, uint32_t noutput) {
+                            const pair_pattern* pattern, const nsi_pair_work* work) {
     ns_graph* body;
     if (ns_graph_create(&robot->graph->allocator, &body, NULL) != NS_OK) {
         nsi_graph_fail_nomem(robot->graph);
@@ -165,9 +166,10 @@ static ns_graph* trace_body(const nsi_robot* robot, const nsi_placed_pair* pair,
 
     // What comes of it.
     nsi_robot in_body = {.model = robot->model, .graph = body};
+    uint32_t noutput = work->noutput;
     ns_expr* out = nsi_robot_alloc(&in_body, noutput, sizeof *out);
     if (out) {
-        trace(&in_body, &inside, out);
+        work->trace(&in_body, &inside, out);
         for (uint32_t k = 0; k < noutput + body->quantities.count; k++) {
             snprintf(name, sizeof name, "y%u", k);
             nsi_id node = k < noutput ? out[k].id : body->quantities.data[k - noutput].node;
@@ -197,26 +199,28 @@ static bool keep_quantities(const nsi_robot* robot, const nsi_placed_pair* pair,
 }
 
 static pair_function* make_function(const nsi_robot* robot, const nsi_placed_pair* pair,
-                                    const pair_pattern* pattern, bool special,
-                                    nsi_pair_trace* trace, uint32_t noutput) {
+                                    const pair_pattern* pattern, const nsi_pair_work* work) {
     ns_graph* g = robot->graph;
     pair_function* f = nsi_robot_alloc(robot, 1, sizeof *f);
     pair_item* items = nsi_robot_alloc(robot, pattern->count, sizeof *items);
     if (!f || !items) return NULL;
     memcpy(items, pattern->items, pattern->count * sizeof *items);
-    *f = (pair_function){.trace = trace,
+    *f = (pair_function){.trace = work->trace,
                          .like = *pair,
-                         .special = special,
                          .count = pattern->count,
                          .items = items,
-                         .noutput = noutput};
+                         .noutput = work->noutput};
 
     // Quantities are copied before the body, which may fail, is handed over.
-    ns_graph* body = trace_body(robot, pair, pattern, trace, noutput);
+    ns_graph* body = trace_body(robot, pair, pattern, work);
     if (!body) return NULL;
     ns_error error;
     bool kept = body->error.status != NS_OK || keep_quantities(robot, pair, body, f);
-    ns_status status = nsi_function_create(body, NULL, &f->function, &error);
+    double* off = nsi_robot_alloc(robot, body->outputs.count, sizeof *off);
+    for (uint32_t k = 0; off && k < body->outputs.count; k++) {
+        off[k] = work->noff > 0 && k < work->noutput ? work->off[k % work->noff] : 0.0;
+    }
+    ns_status status = nsi_function_create(body, off, &f->function, &error);
     if (status != NS_OK) nsi_graph_fail(g, status, "%s", error.message);
     bool owned = status == NS_OK && kept && nsi_graph_own_function(g, f->function);
     if (status == NS_OK) nsi_function_release(f->function);
@@ -225,33 +229,27 @@ static pair_function* make_function(const nsi_robot* robot, const nsi_placed_pai
 
 // The function for a pair, and in `pattern` its inputs; NULL when the trace has failed.
 static const pair_function* find_function(const nsi_robot* robot, const nsi_placed_pair* pair,
-                                          nsi_pair_trace* trace, uint32_t noutput,
-                                          pair_pattern* pattern) {
+                                          const nsi_pair_work* work, pair_pattern* pattern) {
     static const char owner;
     pair_functions* all = nsi_graph_memo(robot->graph, &owner, sizeof *all);
     if (!all) return NULL;
-    uint32_t nspecial = 0;
-    for (int special = 1; special >= 0; special--) {
-        find_pattern(robot->graph, pair, special, pattern);
-        for (const pair_function* f = all->first; f; f = f->next) {
-            if (f->trace != trace || f->special != special || !same_kind(&f->like, pair)) continue;
-            if (special) nspecial++;
-            if (same_items(f, pattern)) return f;
+    find_pattern(robot->graph, pair, pattern);
+    for (const pair_function* f = all->first; f; f = f->next) {
+        if (f->trace == work->trace && same_kind(&f->like, pair) && same_items(f, pattern)) {
+            return f;
         }
-        if (special && nspecial >= SPECIAL) continue;
-        pair_function* made = make_function(robot, pair, pattern, special, trace, noutput);
-        if (!made) return NULL;
-        made->next = all->first;
-        all->first = made;
-        return made;
     }
-    return NULL;
+    pair_function* made = make_function(robot, pair, pattern, work);
+    if (!made) return NULL;
+    made->next = all->first;
+    all->first = made;
+    return made;
 }
 
 // ---- calls ---------------------------------------------------------------------------------
 
-bool nsi_pair_is_called(const nsi_robot* robot, const nsi_contact_options* options,
-                        const nsi_placed_pair* pair) {
+bool nsi_pair_is_frequent(const nsi_robot* robot, const nsi_contact_options* options,
+                          const nsi_placed_pair* pair) {
     // Points of all pairs of the kind.
     const ns_model* m = robot->model;
     uint32_t points = 0;
@@ -263,12 +261,13 @@ bool nsi_pair_is_called(const nsi_robot* robot, const nsi_contact_options* optio
             points += pair->npoint;
         }
     }
-    if (points < CALLED_POINTS || points == pair->npoint) return false;
+    return points >= CALLED_POINTS && points > pair->npoint;
+}
 
-    // A network needs the quantities in place.
+bool nsi_pair_is_augmented(const nsi_robot* robot, const nsi_placed_pair* pair) {
     char prefix[MAX_NAME];
     prefix_of(robot, pair->number, prefix);
-    return !nsi_trace_touches(prefix);
+    return nsi_trace_touches(prefix);
 }
 
 // Names of the points' quantities, which a second call gives wherever the shapes are. Nothing but what is
@@ -287,17 +286,18 @@ static void name_quantities(const nsi_robot* robot, const nsi_placed_pair* pair,
 }
 
 void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr wanted,
-                   nsi_pair_trace* trace, uint32_t noutput, ns_expr* out) {
+                   const nsi_pair_work* work, ns_expr* out) {
     ns_graph* g = robot->graph;
     pair_pattern pattern;
-    for (uint32_t k = 0; k < noutput; k++) out[k] = ns_const(0.0);
+    for (uint32_t k = 0; k < work->noutput; k++) out[k] = ns_const(0.0);
     if (g->error.status != NS_OK) return;
-    const pair_function* f = find_function(robot, pair, trace, noutput, &pattern);
+    const pair_function* f = find_function(robot, pair, work, &pattern);
     if (!f) return;
     nsi_id node = nsi_graph_call(g, f->function, wanted.id, pattern.inputs);
-    for (uint32_t k = 0; k < noutput && node != NSI_NONE; k++) {
+    for (uint32_t k = 0; k < work->noutput && node != NSI_NONE; k++) {
         nsi_id result = f->function->body->outputs.data[k].node;
-        if (!nsi_is_const(f->function->body, result, 0.0)) out[k].id = nsi_graph_out(g, node, k);
+        bool zero = nsi_is_const(f->function->body, result, 0.0) && f->function->off[k] == 0.0;
+        if (!zero) out[k].id = nsi_graph_out(g, node, k);
     }
-    if (!nsi_trace_is_muted()) name_quantities(robot, pair, f, pattern.inputs);
+    if (f->nquantity > 0 && !nsi_trace_is_muted()) name_quantities(robot, pair, f, pattern.inputs);
 }

@@ -168,5 +168,6 @@ const nsi_contact_law nsi_contact_spring = {
             .nparam = NPARAM,
             .stage = NS_CONTACT_STAGE_FORCES,
             .force = spring_force},
+    .formulas = 1u << EXPONENT,
     .choose = spring_choose,
 };

@@ -92,6 +92,8 @@ static void trace_pair(const nsi_robot* robot, const nsi_placed_pair* pair, ns_e
     }
 }
 
+static const nsi_pair_work pair_forces = {.trace = trace_pair, .noutput = PAIR_OUTPUTS};
+
 // Forces of one law. Pair by pair: of one that is far apart not even the points need be computed.
 static void trace_forces(const nsi_robot* robot, const nsi_contact_options* options, int law,
                          force* external) {
@@ -104,8 +106,9 @@ static void trace_forces(const nsi_robot* robot, const nsi_contact_options* opti
         ns_expr out[PAIR_OUTPUTS];
         if (!nsi_pair_place(robot, pose, options, law, slot, i, &pair)) continue;
         ns_expr near = nsi_pair_near(&pair);
-        bool called = nsi_pair_is_called(robot, options, &pair);
-        if (called) nsi_pair_call(robot, &pair, near, trace_pair, PAIR_OUTPUTS, out);
+        bool called =
+            nsi_pair_is_frequent(robot, options, &pair) && !nsi_pair_is_augmented(robot, &pair);
+        if (called) nsi_pair_call(robot, &pair, near, &pair_forces, out);
         if (!called) trace_pair(robot, &pair, out);
         if (robot->graph->error.status != NS_OK) return;
         for (int side = 0; side < SIDES; side++) {
