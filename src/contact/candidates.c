@@ -187,21 +187,18 @@ ns_expr nsi_pair_within(const nsi_placed_pair* pair, ns_expr reach) {
     return ns_lt(v3_dot(d, d), ns_mul(far, far));
 }
 
-// Candidates at points; tangents follow from the normals.
-static void put_candidates(const nsi_placed_pair* pair, ns_expr near,
-                           const nsi_contact_point* points, nsi_candidate* out) {
-    for (uint32_t k = 0; k < pair->npoint; k++) {
-        out[k] = (nsi_candidate){.law = ns_contact_law_get(pair->law),
-                                 .slot = pair->slot,
-                                 .pair = pair->number,
-                                 .index = k,
-                                 .body_a = pair->body[0],
-                                 .body_b = pair->body[1],
-                                 .near = near,
-                                 .point = points[k],
-                                 .seen = points[k]};
-        tangents(points[k].normal, out[k].tangent);
-    }
+// Candidate k without its frame.
+static nsi_candidate candidate_at(const nsi_placed_pair* pair, uint32_t k, ns_expr near,
+                                  nsi_contact_point point, nsi_contact_point seen) {
+    return (nsi_candidate){.law = ns_contact_law_get(pair->law),
+                           .slot = pair->slot,
+                           .pair = pair->number,
+                           .index = k,
+                           .body_a = pair->body[0],
+                           .body_b = pair->body[1],
+                           .near = near,
+                           .point = point,
+                           .seen = seen};
 }
 
 void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidate* out) {
@@ -212,7 +209,10 @@ void nsi_pair_candidates(const nsi_placed_pair* pair, ns_expr near, nsi_candidat
         return;
     }
     nsi_contact_points(&pair->shape[0], &pair->shape[1], points);
-    put_candidates(pair, near, points, out);
+    for (uint32_t k = 0; k < pair->npoint; k++) {
+        out[k] = candidate_at(pair, k, near, points[k], points[k]);
+        tangents(points[k].normal, out[k].tangent);
+    }
 }
 
 // ---- points by calls -----------------------------------------------------------------------
@@ -251,16 +251,11 @@ static void call_candidates(const nsi_robot* robot, const nsi_placed_pair* pair,
     nsi_pair_call(robot, pair, near, &work, x);
     nsi_pair_call(robot, pair, ns_const(1.0), &work, seen);
     for (uint32_t k = 0; k < pair->npoint; k++, x += POINT, seen += POINT) {
-        out[k] = (nsi_candidate){.law = ns_contact_law_get(pair->law),
-                                 .slot = pair->slot,
-                                 .pair = pair->number,
-                                 .index = k,
-                                 .body_a = pair->body[0],
-                                 .body_b = pair->body[1],
-                                 .near = near,
-                                 .point = point_of(x),
-                                 .seen = point_of(seen),
-                                 .tangent = {v3(x[6], x[7], x[8]), v3(x[9], x[10], x[11])}};
+        out[k] = candidate_at(pair, k, near, point_of(x), point_of(seen));
+        for (int n = 0; n < 3; n++) {
+            out[k].tangent[0].e[n] = x[6 + n];
+            out[k].tangent[1].e[n] = x[9 + n];
+        }
     }
 }
 

@@ -110,7 +110,7 @@ typedef void nsi_pair_trace(const nsi_robot* robot, const nsi_placed_pair* pair,
 typedef struct nsi_pair_work {
     nsi_pair_trace* trace;
     uint32_t noutput;
-    uint32_t noff; // outputs where it is not wanted: these numbers again and again; 0: zero
+    uint32_t noff; // outputs where the call is inactive: these numbers again and again; 0: zero
     const double* off;
 } nsi_pair_work;
 
@@ -122,8 +122,8 @@ bool nsi_pair_is_frequent(const nsi_robot* robot, const nsi_contact_options* opt
 bool nsi_pair_is_augmented(const nsi_robot* robot, const nsi_placed_pair* pair);
 
 // The outputs (noutput) of the work by a call of a function that all pairs of the kind share. Quantities
-// that it names can be observed whether it is `wanted` or not.
-void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr wanted,
+// that it names can be observed whether the call is `active` or not.
+void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr active,
                    const nsi_pair_work* work, ns_expr* out);
 
 // ---- stages.c --------------------------------------------------------------------------------

@@ -285,7 +285,7 @@ static void name_quantities(const nsi_robot* robot, const nsi_placed_pair* pair,
     }
 }
 
-void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr wanted,
+void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr active,
                    const nsi_pair_work* work, ns_expr* out) {
     ns_graph* g = robot->graph;
     pair_pattern pattern;
@@ -293,7 +293,7 @@ void nsi_pair_call(const nsi_robot* robot, const nsi_placed_pair* pair, ns_expr 
     if (g->error.status != NS_OK) return;
     const pair_function* f = find_function(robot, pair, work, &pattern);
     if (!f) return;
-    nsi_id node = nsi_graph_call(g, f->function, wanted.id, pattern.inputs);
+    nsi_id node = nsi_graph_call(g, f->function, active.id, pattern.inputs);
     for (uint32_t k = 0; k < work->noutput && node != NSI_NONE; k++) {
         nsi_id result = f->function->body->outputs.data[k].node;
         bool zero = nsi_is_const(f->function->body, result, 0.0) && f->function->off[k] == 0.0;

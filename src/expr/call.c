@@ -28,7 +28,7 @@ ns_status nsi_function_create(ns_graph* body, const double* off, nsi_function** 
                         " arrays");
     }
 
-    // The function, and constants for where it is not wanted.
+    // The function, and constants for where the call is inactive.
     ns_allocator memory = body->allocator;
     uint32_t noutput = body->outputs.count;
     nsi_function* f = nsi_alloc_zeroed(&memory, sizeof *f);
@@ -87,11 +87,11 @@ void nsi_graph_release_functions(ns_graph* g) {
     nsi_array_free(&g->allocator, &g->derived);
 }
 
-nsi_id nsi_graph_call(ns_graph* g, nsi_function* f, nsi_id wanted, const nsi_id* inputs) {
+nsi_id nsi_graph_call(ns_graph* g, nsi_function* f, nsi_id active, const nsi_id* inputs) {
     uint32_t count = f->body->inputs.count;
     nsi_id* all = nsi_alloc(&g->allocator, ((size_t)count + 1) * sizeof *all);
     if (!all) return nsi_graph_fail_nomem(g);
-    all[0] = wanted;
+    all[0] = active;
     memcpy(all + 1, inputs, count * sizeof *all);
     nsi_block block = {.kind = &nsi_call,
                        .ninput = count + 1,

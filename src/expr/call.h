@@ -2,9 +2,9 @@
 // calls it. Geometry of contact is traced this way: pairs of the same shapes are calls of one
 // function (contact/pair_function.c).
 //
-// A call has one input more than its function, the first: a truth value. Where it is false, the
-// function is not executed and the outputs are constants that belong to the function. With several
-// lanes the function is executed if any lane wants it; the others get the constants all the same.
+// A call has one input more than its function, the first: a truth value. Where it is false, the call
+// is inactive: the function is not executed, and the outputs are constants that belong to it. With
+// several lanes the function is executed if any lane is active; the others get the constants.
 //
 // Derivatives of a call are calls of derived functions with the same truth value, whose outputs are
 // zero where it is false. Derived functions are functions like any other, so that there are
@@ -22,7 +22,7 @@ struct nsi_function {
     atomic_uint references;
     ns_allocator allocator;
     ns_graph* body; // operations only: neither blocks nor arrays
-    double* off;    // (outputs) what a call gives where it is not wanted
+    double* off;    // (outputs) what a call gives where the call is inactive
     bool hazard;    // a value or a derivative may be infinite or NaN (diff.c)
     uint32_t id;    // a number no other function has
 };
@@ -35,7 +35,7 @@ void nsi_function_release(nsi_function* function); // NULL is fine
 
 // Append a call, or find an equal one. `inputs` has one node per input of the body. Returns the
 // BLOCK node.
-nsi_id nsi_graph_call(ns_graph* g, nsi_function* function, nsi_id wanted, const nsi_id* inputs);
+nsi_id nsi_graph_call(ns_graph* g, nsi_function* function, nsi_id active, const nsi_id* inputs);
 
 // Make `g` an owner of the function; false after failing the graph.
 bool nsi_graph_own_function(ns_graph* g, nsi_function* function);

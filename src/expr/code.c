@@ -237,10 +237,10 @@ void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, u
 
 // ---- calls at run time ---------------------------------------------------------------------
 
-bool nsi_call_is_wanted(const double* flag, uint32_t lanes) {
-    bool wanted = false;
-    for (uint32_t l = 0; l < lanes; l++) wanted = wanted || flag[l] != 0.0;
-    return wanted;
+bool nsi_call_is_active(const double* flag, uint32_t lanes) {
+    bool active = false;
+    for (uint32_t l = 0; l < lanes; l++) active = active || flag[l] != 0.0;
+    return active;
 }
 
 void nsi_call_put_off(const nsi_code_block* block, const double* flag, const double* off,

@@ -34,7 +34,7 @@ typedef struct nsi_code nsi_code;
 typedef struct nsi_code_function {
     const nsi_function* function; // alive while its code is built
     nsi_code* code;
-    uint32_t first_off; // outputs where it is not wanted: constants of the caller, from here on
+    uint32_t first_off; // outputs where the call is inactive: constants of the caller, from here on
 } nsi_code_function;
 
 // Steps, no blocks among them, whose results matter only in lanes where `condition`, a mask, is
@@ -95,10 +95,10 @@ bool nsi_slots_release(const ns_allocator* memory, nsi_slots* slots, uint32_t sl
 void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, uint32_t lanes,
                         const ns_run* run, double* x, double* y);
 
-// Calls. Is the block wanted in any lane? `flag` has one truth value per lane: 0, or anything else.
-bool nsi_call_is_wanted(const double* flag, uint32_t lanes);
+// Calls. Is the call active in any lane? `flag` has one truth value per lane: 0, or anything else.
+bool nsi_call_is_active(const double* flag, uint32_t lanes);
 
-// Outputs `y` [component][lane] of a call in the lanes that do not want it; `off` are constants of the
+// Outputs `y` [component][lane] of a call in its inactive lanes; `off` are constants of the
 // caller, [component][lane] as well.
 void nsi_call_put_off(const nsi_code_block* block, const double* flag, const double* off,
                       uint32_t lanes, double* y);

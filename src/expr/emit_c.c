@@ -102,6 +102,7 @@ static void put_outputs(emitter* e, uint32_t value) {
     }
 }
 
+// Copy the inputs to the staging area: kernels and functions expect them in a row.
 static void put_staged(emitter* e, const nsi_code_block* block) {
     for (uint32_t k = 0; k < block->ninput; k++) {
         nsi_text_add(e->text, "    work[%u] = ", e->stage + k);
@@ -110,7 +111,7 @@ static void put_staged(emitter* e, const nsi_code_block* block) {
     }
 }
 
-// A function where it is wanted, its constants where not.
+// The function where the call is active, else its constants.
 static void put_call(emitter* e, const nsi_code_block* block) {
     nsi_text_builder* t = e->text;
     const nsi_code_function* f = &e->code->functions.data[block->function];
@@ -164,6 +165,8 @@ static void put_kernel(emitter* e, const nsi_code_block* block) {
 static void put_block(emitter* e, const nsi_code_block* block) {
     if (block->function != NSI_NONE) put_call(e, block);
     if (block->function == NSI_NONE) put_kernel(e, block);
+
+    // Results that are outputs of the function.
     for (uint32_t k = 0; k < block->noutput; k++) put_outputs(e, block->first_value + k);
 }
 
@@ -300,12 +303,16 @@ static void put_function(emitter* e, const char* storage) {
     const nsi_code* code = e->code;
     nsi_text_builder* t = e->text;
     put_parts(e);
+
+    // The entry point calls the parts in order.
     nsi_text_add(t, "\n%svoid %s%s {\n", storage, e->function, parameters);
     nsi_text_add(t, "    (void)in, (void)out, (void)arrays, (void)sinks, (void)work;\n");
     for (uint32_t i = 0; i < code->steps.count; i += PART_STEPS) {
         nsi_text_add(t, "    %s_part%u(in, out, arrays, sinks, work);\n", e->function,
                      i / PART_STEPS);
     }
+
+    // Outputs that are inputs or constants.
     for (uint32_t k = 0; k < code->outputs.count; k++) {
         if (nsi_is_value(code->outputs.data[k])) continue;
         nsi_text_add(t, "    out[%u] = ", k);
@@ -325,6 +332,7 @@ static bool uses_operation(const nsi_code* code, uint32_t op) {
 static void put_file(emitter* e) {
     const nsi_code* code = e->code;
     nsi_text_builder* t = e->text;
+    // Header with the sizes that a caller needs.
     nsi_text_add(t,
                  "// Made by neuralsim %s. For the bits of the other backends compile with"
                  " -ffp-contract=off.\n\n",
@@ -421,6 +429,8 @@ static bool emitter_init(emitter* e, const nsi_code* code, nsi_text_builder* tex
     const ns_allocator* memory = &code->allocator;
     e->code = code;
     e->text = text;
+
+    // Per value: its part, slot, output and whether it is fused.
     e->part = nsi_alloc(memory, ((size_t)code->nvalue + 1) * sizeof(uint32_t));
     e->slot = nsi_alloc(memory, ((size_t)code->nvalue + 1) * sizeof(uint32_t));
     e->output = nsi_alloc(memory, ((size_t)code->nvalue + 1) * sizeof(uint32_t));
@@ -428,6 +438,8 @@ static bool emitter_init(emitter* e, const nsi_code* code, nsi_text_builder* tex
     e->fused = nsi_alloc(memory, (size_t)code->nvalue + 1);
     e->callees = nsi_alloc_zeroed(memory, ((size_t)code->functions.count + 1) * sizeof *e->callees);
     if (!e->part || !e->slot || !e->output || !e->same || !e->fused || !e->callees) return false;
+
+    // Functions first: the staging area has room for their slots.
     for (uint32_t k = 0; k < code->functions.count; k++) {
         emitter* callee = &e->callees[k];
         snprintf(callee->name, sizeof callee->name, "%s_call%u", e->function, k);
@@ -456,7 +468,7 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     ns_status status = nsi_code_build(graph, &code, error);
     if (status != NS_OK) return status;
 
-    // Lay out, then write.
+    // Lay out the slots, then write the text.
     nsi_text_builder text = {.allocator = code.allocator};
     emitter e = {.function = function};
     if (emitter_init(&e, &code, &text)) {

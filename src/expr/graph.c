@@ -368,6 +368,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
         }
     }
 
+    // Copy the inputs into the graph, and append the block with its node.
     if (block.function && !nsi_graph_own_function(g, block.function)) return NSI_NONE;
     nsi_id* inputs = nsi_arena_alloc(&g->arena, block.ninput * sizeof *inputs);
     if (!inputs) return nsi_graph_fail_nomem(g);
@@ -386,7 +387,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
 nsi_id nsi_graph_out(ns_graph* g, nsi_id block_node, uint32_t output) {
     if (block_node == NSI_NONE) return NSI_NONE;
 
-    // Of a call that is never wanted: a constant.
+    // Of a call that is never active: a constant.
     const nsi_block* block = &g->blocks.data[g->nodes.data[block_node].a];
     if (block->function && nsi_is_const(g, block->inputs[0], 0.0)) {
         return nsi_graph_const(g, block->function->off[output]);
@@ -494,7 +495,7 @@ void nsi_graph_copy_with_inputs(const ns_graph* from, ns_graph* to, const nsi_id
         nsi_graph_fail_nomem(to);
         return;
     }
-    nsi_graph_mark_live(from, live);
+    nsi_graph_mark_live(from, live); // dead nodes are not copied
 
     // Inputs exist already; other nodes are made again, which may simplify them.
     for (uint32_t i = 0; i < from->nodes.count && to->error.status == NS_OK; i++) {

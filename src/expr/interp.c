@@ -226,7 +226,7 @@ static void interp_call(const nsi_interp* interp, const nsi_code_block* block,
     const nsi_interp_function* f = &interp->functions[block->function];
     uint32_t ref = interp->block_inputs[block->first_input];
     const double* flag = bases[NSI_REF_BASE(ref)] + (size_t)NSI_REF_COMPONENT(ref) * lanes;
-    if (nsi_call_is_wanted(flag, lanes)) {
+    if (nsi_call_is_active(flag, lanes)) {
         stage_inputs(interp, block, bases, x);
         nsi_interp_run(
             &f->interp,

@@ -86,12 +86,15 @@ ns_status nsi_native_build(const nsi_code* code, uint32_t form, nsi_native* out,
     // `why` explains to the user why there is none.
     if (!target) return NS_OK;
 
+    // Functions first: without their native form there is none of the caller.
     bool complete;
     ns_status status = build_native_functions(code, form, out, &complete, why, error);
     if (status != NS_OK || !complete) {
         nsi_native_free(&code->allocator, out);
         return status;
     }
+
+    // Allocate registers and emit machine code in one pass.
     nsi_regalloc r = {.target = target,
                       .code = code,
                       .memory = &code->allocator,

@@ -426,6 +426,7 @@ static bool parse_block(parser* p, nsi_id* out) {
 
     // Parameters determine all sizes.
     if (!parse_params(p, &block)) return false;
+    // A call names its function by number.
     if (block.kind == &nsi_call) {
         if (block.params[0] >= p->functions.count) {
             return fail(p, word, "there is no function %u; %u are defined on earlier lines",
@@ -434,6 +435,7 @@ static bool parse_block(parser* p, nsi_id* out) {
         block.function = p->functions.data[block.params[0]];
         block.params[0] = 0;
     }
+    // Bounds memory before anything is allocated.
     nsi_block_sizes sizes;
     if (!nsi_block_get_sizes(&block, &sizes)) {
         return fail(p, word,
@@ -463,6 +465,8 @@ static bool parse_block(parser* p, nsi_id* out) {
         !parse_range(p, "into", &p->now.g->sinks, sizes.sink, &block.sink, &block.sink_offset)) {
         return false;
     }
+
+    // The graph validates once more, and merges equal blocks.
     *out = nsi_graph_block(p->now.g, &block);
     return true;
 }
@@ -538,7 +542,7 @@ static bool parse_input(parser* p) {
     return check_graph(p, start);
 }
 
-// "otherwise 1e3": an output of a function where it is not wanted; zero when not given.
+// "otherwise 1e3": an output of a function where the call is inactive; zero when not given.
 static bool parse_otherwise(parser* p) {
     double value = 0.0;
     if (more(p) && *p->at == 'o') {
@@ -716,6 +720,7 @@ ns_status ns_graph_parse(const char* text, size_t size, const char* name,
     // Parse line by line, up to the first error.
     while (p.line < p.end && parse_line(&p)) {
     }
+    // Empty texts and texts of comments have no header.
     if (p.status == NS_OK && (!p.has_header || p.in_function)) {
         p.line_number++;
         report(&p, NS_ERR_PARSE, p.line,
@@ -723,7 +728,7 @@ ns_status ns_graph_parse(const char* text, size_t size, const char* name,
                             : "the text has no graph; a graph starts with the line \"graph 1\"");
     }
 
-    // A graph that is wrong is not handed out.
+    // Free the tables; an incomplete graph is not handed out.
     ns_allocator memory = p.now.g->allocator;
     for (uint32_t k = 0; k < p.functions.count; k++) nsi_function_release(p.functions.data[k]);
     nsi_array_free(&memory, &p.functions);

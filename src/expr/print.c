@@ -19,9 +19,10 @@
 typedef struct printer {
     nsi_text_builder text;
     const ns_graph* g;
-    nsi_id* numbers;   // of the live nodes; NSI_NONE for the others
-    uint32_t ninput;   // inputs declared so far
-    const double* off; // of a function: constants of its outputs where it is not wanted; or NULL
+    nsi_id* numbers; // of the live nodes; NSI_NONE for the others
+    uint32_t ninput; // inputs declared so far
+    const double*
+        off; // of a function: constants of its outputs where the call is inactive; or NULL
     NSI_ARRAY(const nsi_function*) functions; // printed before the nodes, in order of their use
 } printer;
 
@@ -134,7 +135,9 @@ static void print_lines(printer* p, const uint8_t* live) {
         print_inputs_before(p, i + 1);
         print_node(p, i);
     }
-    print_inputs_before(p, g->nodes.count);
+    print_inputs_before(p, g->nodes.count); // that no node follows
+
+    // Outputs refer to nodes by number.
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         nsi_text_add(&p->text, "output ");
         print_quoted(&p->text, g->outputs.data[k].name);

@@ -254,7 +254,7 @@ static void emit_kernel(nsi_regalloc* ra, nsi_native_block* nb) {
     ra->target->call(ra, call_block, nb);
 }
 
-// A function, which is jumped over, staging included, where no lane wants it: then the outputs are the
+// A function, which is jumped over, staging included, if no lane is active: then the outputs are the
 // constants that were stored before. Whatever is needed behind the call is in memory on both ways.
 static void emit_call(nsi_regalloc* ra, nsi_native_block* nb, uint32_t first_off) {
     const nsi_code_block* block = &nb->block;
@@ -292,6 +292,7 @@ static void emit_call(nsi_regalloc* ra, nsi_native_block* nb, uint32_t first_off
 
 static void emit_block(nsi_regalloc* ra, uint32_t number, uint32_t stage) {
     const nsi_code_block* block = &ra->code->blocks.data[number];
+    // Describe the call; emitted code passes the description on.
     nsi_native_block* nb = &ra->blocks[number];
     nb->block = *block;
     nb->lanes = ra->lanes;

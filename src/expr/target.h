@@ -26,7 +26,7 @@ struct nsi_native_block {
     nsi_block_kernel* kernel;
     uint32_t lanes, stage, first; // slots
     const nsi_native* function;   // of a call, else NULL
-    const double* off;            // its outputs where it is not wanted, [component][lane]
+    const double* off;            // its outputs where the call is inactive, [component][lane]
 };
 
 // State of the allocator. An entity is anything an operand can be: a value, an input or a constant.

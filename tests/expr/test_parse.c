@@ -75,7 +75,8 @@ static const struct {
     {"graph 1\ngraph 1\n", "t:2:1: a second header; a text holds one graph"},
 
     // statements
-    {HEAD "inptu \"y\"\n", "t:6:1: found \"inptu\"; expected input, array, sink, output, function or"},
+    {HEAD "inptu \"y\"\n",
+     "t:6:1: found \"inptu\"; expected input, array, sink, output, function or"},
     {HEAD "= 3\n", "t:6:1: found \"=\"; expected input"},
     {HEAD "\xff\x01\n", "t:6:1: found \"??\"; expected input"},
     {HEAD "%1 = sin %0 garbage\n", "t:6:13: unexpected \"garbage\" after the end"},
