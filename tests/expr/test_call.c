@@ -171,7 +171,7 @@ static void derivatives_are_right_in_all_backends(void** state) {
 }
 
 // A call that is not wanted raises no exceptions, because it is not executed.
-static void unwanted_calls_are_not_executed(void** state) {
+static void inactive_calls_are_not_executed(void** state) {
     (void)state;
     ns_graph* body = tracing_begin();
     ns_output("y", ns_div(ns_const(1.0), ns_input("x")));
@@ -280,7 +280,7 @@ static void a_function_is_compiled_once_and_only_as_far_as_it_is_read(void** sta
     nsi_function_release(f);
 }
 
-static void calls_that_are_never_wanted_are_constants(void** state) {
+static void calls_that_are_never_active_are_constants(void** state) {
     (void)state;
     nsi_function* f = function_of_test();
     ns_graph* g = tracing_begin();
@@ -419,10 +419,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_equal_inline_expressions),
         cmocka_unit_test(derivatives_are_right_in_all_backends),
-        cmocka_unit_test(unwanted_calls_are_not_executed),
+        cmocka_unit_test(inactive_calls_are_not_executed),
         cmocka_unit_test(gates_reach_into_calls),
         cmocka_unit_test(a_function_is_compiled_once_and_only_as_far_as_it_is_read),
-        cmocka_unit_test(calls_that_are_never_wanted_are_constants),
+        cmocka_unit_test(calls_that_are_never_active_are_constants),
         cmocka_unit_test(text_keeps_functions),
         cmocka_unit_test(wrong_text_is_refused),
         cmocka_unit_test(every_failing_allocation_is_reported),
