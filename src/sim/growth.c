@@ -8,7 +8,7 @@
 
 // After half of these the largest eigenvalue dominates; the mean over the other half also suits pairs of
 // complex eigenvalues. A double eigenvalue 1, as of free motion, gives 2^(2 / ITERATIONS) = 1.005.
-enum { ITERATIONS = 256 };
+enum { ITERATIONS = 256, SETTLING = ITERATIONS / 2 }; // the first ones are not counted
 
 // Make a vector unit length; its length before.
 static double normalize(double* v, uint32_t n) {
@@ -42,9 +42,9 @@ ns_status nsi_step_growth(const ns_system* system, ns_workspace* work, const dou
         status = ns_rollout_jvp(system, work, &args, &tangent, error);
         memcpy(v, dstates + nx, nx * sizeof *v);
         double length = normalize(v, nx);
-        if (n >= ITERATIONS / 2) logarithm += log(length);
+        if (n >= SETTLING) logarithm += log(length);
     }
-    *growth = exp(logarithm / (ITERATIONS / 2));
+    *growth = exp(logarithm / (double)(ITERATIONS - SETTLING));
     nsi_free(&system->allocator, room);
     return status;
 }

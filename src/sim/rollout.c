@@ -609,7 +609,7 @@ static void measure_seeds(const tile* t, const ns_rollout_adjoint* a, uint32_t k
     const ns_system_sizes* z = &t->s->sizes;
     const size_t steps = t->args->steps, lanes = t->lanes;
     double *seeds = record_seeds(t, k), *out = t->memory->out;
-    for (size_t l = 0; l < lanes; l++) size[l] = 0.0;
+    for (size_t l = 0; l < LANES; l++) size[l] = 0.0;
 
     // Of observations, which the record already has.
     bool observed = false;
@@ -645,7 +645,7 @@ static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t
     for (uint32_t k = count; k-- > 0;) {
         size_t step = from + k;
         double* seeds = record_seeds(t, k);
-        double injected[LANES];
+        double injected[LANES] = {0.0};
 
         // Seeds of this step; those of the solver's outputs stay 0.
         memset(seeds, 0, nsi_step_ny(t->s) * lanes * sizeof(double));
