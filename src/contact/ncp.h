@@ -21,7 +21,7 @@ typedef enum nsi_friction { NSI_FRICTION_PYRAMID, NSI_FRICTION_CONE } nsi_fricti
 enum { NSI_NCP_MAX_CONTACTS = 64, NSI_NCP_MAX_VELOCITIES = 1 << 12 };
 
 // Inputs: Z (3n x nv), b (3n), mu (n), cfm (n), on (n). Outputs: l (3n); the residual of the
-// conditions relative to the impulses, both as lengths (1): below 1e-12 where they were met; the number
+// conditions relative to the impulses, both as lengths (1): below 1e-10 where they were met; the number
 // of sweeps (1) and of solves (1) it took; the level (1): 0, or the least cfm of the softer problem that
 // was solved instead. Parameters: n, nsi_friction, nv.
 extern const nsi_block_kind nsi_ncp;
