@@ -429,7 +429,7 @@ bool quad_walk_step(quad_walk* w, quad_walk_sample* m) {
     // A fall or the end of the time ends the walk.
     if (w->over || time >= o->seconds - 1e-9) return false;
 
-    // Command, and what the controller is told: gains compensate a systematic error.
+    // The command, and the corrected one for the controller: gains compensate a systematic error.
     *m = (quad_walk_sample){.time = time, .states = w->states, .controls = w->controls};
     m->command = command_at(w, time);
     m->told =

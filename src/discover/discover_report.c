@@ -146,7 +146,7 @@ static void add_search_fact(ns_report* report, const ns_discovery* d) {
 }
 
 static void report_found(ns_report* report, const ns_discovery* d) {
-    // An interrupted search and an empty result are told apart.
+    // Distinguish an interrupted search from an empty result.
     ns_section* section = ns_report_add_section(report, "What is missing");
     if (d->progress->stopped) {
         ns_section_add_note(section, NS_NOTE_PROBLEM,

@@ -216,7 +216,7 @@ static ns_status scoring_create_physics(ns_scoring* s, ns_error* error) {
             (nsi_variant){one->name, one->files, ns_hybrid_model(one->hybrid), one->system};
     }
 
-    // What is wrong with them together, and with the data. Messages name the file to be changed.
+    // Check the options against each other and against the data. Messages name the file to change.
     ns_error inner;
     if (status == NS_OK) {
         status = nsi_variants_check(variants, s->nrobot, &inner);

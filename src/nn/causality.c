@@ -53,7 +53,7 @@ static void describe_cycle(const cycle_search* c, uint32_t first, nsi_causal_cyc
     out->input = c->stack.data[first + blamed].child - 1;
     out->reads = c->uses[out->use].inputs[out->input];
 
-    // From the output, whose probe it is, to the input; of a long way both ends are told.
+    // From the output to the input; of a long path the message has both ends.
     enum { TOLD = 4 };
     uint32_t quantities = 0, number = 0, last = NSI_NONE;
     for (uint32_t i = 0; i < count; i++) {

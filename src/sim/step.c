@@ -506,7 +506,7 @@ static bool pattern_asks_rest(const nsi_stepper* s, const char* pattern) {
 }
 
 // Is anything of name_rest() asked for: by networks, which keep earlier values of it, or by
-// observations? Also by a pattern that fits nothing else: then the nearest name of all is told.
+// observations? Also by a pattern that fits nothing else: then the error proposes the nearest name.
 static bool needs_rest(const nsi_stepper* s) {
     if (networks_read_rest(s)) return false; // it is there already
     const nsi_binding* binding = s->options->binding;

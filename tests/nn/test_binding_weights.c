@@ -82,7 +82,7 @@ static void weights_are_random_or_loaded(void** state) {
                         "set \"a/link/thigh\": the loaded tensor \"a/link/thigh/w1\" is 1 x 3, but"
                         " the network of 1 inputs and 1 outputs needs 3 x 1");
 
-    // Names that are nearly right are told.
+    // Errors propose the nearest name.
     nsi_blueprint_clear_tensors(blueprint);
     assert_int_equal(nsi_blueprint_add_tensor(blueprint, "b/link/shin/w0", 2, 2, numbers, &error),
                      NS_OK);

@@ -1,4 +1,4 @@
-// Which uses of networks can be computed, and how a cycle is told.
+// Which uses of networks can be computed, and how a cycle is reported.
 
 #include "nn/causality.h"
 
