@@ -28,10 +28,14 @@ static ns_gradient_certificate certify(trial* t, ns_status expected) {
     return c;
 }
 
+static const char* verdict_name(ns_gradient_verdict verdict) {
+    return ns_choice_name(&ns_gradient_verdicts, (int)verdict);
+}
+
 static void says(const ns_gradient_certificate* c, ns_gradient_verdict verdict, const char* text) {
     if (c->verdict != verdict || !strstr(c->reason, text)) {
-        fail_msg("%s: \"%s\", not %s: \"%s\"", ns_choice_name(&ns_gradient_verdicts, c->verdict),
-                 c->reason, ns_choice_name(&ns_gradient_verdicts, verdict), text);
+        fail_msg("%s: \"%s\", not %s: \"%s\"", verdict_name(c->verdict), c->reason,
+                 verdict_name(verdict), text);
     }
 }
 
@@ -228,8 +232,8 @@ static void verdicts_follow_the_jacobian(void** state) {
         trial_jacobian(&t, jacobian);
         double largest = max_abs(jacobian, (size_t)t.n.nx * t.n.nx);
         print_message("%s: largest d x(T) / d x(0) %.3g, growth %.3g, %s %s\n",
-                      k == 0 ? "rigid" : "spring", largest, c.growth,
-                      ns_choice_name(&ns_gradient_verdicts, c.verdict), c.reason);
+                      k == 0 ? "rigid" : "spring", largest, c.growth, verdict_name(c.verdict),
+                      c.reason);
         // |J' s|_inf <= nx |J|_max |s|_inf; the growth is also that of later steps
         if (largest > 1e9) says(&c, NS_GRADIENT_UNRELIABLE, "the gradient grows by");
         if (c.verdict == NS_GRADIENT_OK) assert_true(largest < 1e6);
