@@ -50,10 +50,11 @@ const ns_contact_param nsi_rigid_params[NSI_RIGID_NPARAM] = {
 bool nsi_contact_fits(const nsi_robot* robot, uint32_t n) {
     uint32_t nv = robot->model->sizes.nv;
     if (n > NSI_NCP_MAX_CONTACTS) {
-        nsi_graph_fail(robot->graph, NS_ERR_LIMIT,
-                       "the model has %u points of rigid contact where %d are possible: use spring"
-                       " contacts, leave out self-collision, or exclude pairs by groups",
-                       n, NSI_NCP_MAX_CONTACTS);
+        nsi_graph_fail(
+            robot->graph, NS_ERR_LIMIT,
+            "the model has %u points at which rigid bodies can touch; %d are possible: use"
+            " spring contacts, leave out self-collision, or exclude pairs by groups",
+            n, NSI_NCP_MAX_CONTACTS);
         return false;
     }
     if (nv > NSI_NCP_MAX_VELOCITIES) {

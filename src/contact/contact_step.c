@@ -55,9 +55,8 @@ static bool step_adjoint_sizes(const uint32_t* params, nsi_block_sizes* out) {
 
 static nsi_id append_derivative(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
                                 const nsi_id* more, uint32_t nmore) {
-    uint32_t kept[13 * NSI_NCP_MAX_CONTACTS + PROBLEMS], count = step_kept(value->params);
-    for (uint32_t k = 0; k < count; k++) kept[k] = 6 * value->params[0] + k;
-    return nsi_ncp_append(g, kind, value, kept, count, more, nmore);
+    nsi_ncp_kept kept = {6 * value->params[0], step_kept(value->params), NSI_NONE};
+    return nsi_ncp_append(g, kind, value, &kept, more, nmore);
 }
 
 static void step_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,

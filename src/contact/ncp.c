@@ -29,8 +29,9 @@ static uint32_t value_inputs(const uint32_t* params) {
 // As ncp.def lays it out: twelve vectors and those of the caller, Z in fours and two of its rows, A and
 // K in rows of up to six numbers more; aligned.
 uint32_t nsi_ncp_scratch(const uint32_t* params, uint32_t extra) {
-    uint32_t rows = 3 * params[0], nv = params[2];
-    return (12 + extra) * (rows + 3) + 4 * params[0] * (nv + nv / 64) + 2 * nv +
+    uint32_t active = params[0] < NSI_NCP_MAX_ACTIVE ? params[0] : NSI_NCP_MAX_ACTIVE;
+    uint32_t rows = 3 * active, nv = params[2];
+    return (12 + extra) * (rows + 3) + 4 * active * (nv + nv / 64) + 2 * nv +
            2 * rows * (rows + 6) + 4;
 }
 
@@ -63,16 +64,16 @@ static bool adjoint_sizes(const uint32_t* params, nsi_block_sizes* out) {
 // ---- derivatives ---------------------------------------------------------------------------
 
 nsi_id nsi_ncp_append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
-                      const uint32_t* outputs, uint32_t noutput, const nsi_id* more,
-                      uint32_t nmore) {
-    uint32_t count = value->ninput + noutput + nmore;
+                      const nsi_ncp_kept* kept, const nsi_id* more, uint32_t nmore) {
+    uint32_t count = value->ninput + kept->count + (kept->last != NSI_NONE) + nmore;
     nsi_id* inputs = nsi_alloc(&g->allocator, count * sizeof *inputs);
     if (!inputs) return nsi_graph_fail_nomem(g);
     nsi_id *at = inputs, zero = nsi_graph_const(g, 0.0);
     memcpy(at, value->inputs, value->ninput * sizeof *inputs);
     at += value->ninput;
     nsi_id node = nsi_graph_block(g, value); // consing finds the value's own node
-    for (uint32_t k = 0; k < noutput; k++) *at++ = nsi_graph_out(g, node, outputs[k]);
+    for (uint32_t k = 0; k < kept->count; k++) *at++ = nsi_graph_out(g, node, kept->first + k);
+    if (kept->last != NSI_NONE) *at++ = nsi_graph_out(g, node, kept->last);
     for (uint32_t k = 0; k < nmore; k++) *at++ = more[k] == NSI_NONE ? zero : more[k];
     nsi_block block = {.kind = kind,
                        .params = {value->params[0], value->params[1], value->params[2]},
@@ -86,27 +87,25 @@ nsi_id nsi_ncp_append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* 
 }
 
 // The impulses and the level.
-static uint32_t kept_outputs(const nsi_block* block, uint32_t out[3 * NSI_NCP_MAX_CONTACTS + 1]) {
+static nsi_ncp_kept kept_outputs(const nsi_block* block) {
     uint32_t rows = 3 * block->params[0];
-    for (uint32_t k = 0; k < rows; k++) out[k] = k;
-    out[rows] = rows + TOLD - 1;
-    return rows + 1;
+    return (nsi_ncp_kept){.first = 0, .count = rows, .last = rows + TOLD - 1};
 }
 
 static void value_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
                       uint32_t dsink, nsi_id* dy) {
     (void)dsource, (void)dsink;
-    uint32_t kept[3 * NSI_NCP_MAX_CONTACTS + 1], nkept = kept_outputs(block, kept);
+    nsi_ncp_kept kept = kept_outputs(block);
     nsi_id node =
-        nsi_ncp_append(g, &nsi_ncp_tangent, block, kept, nkept, dx, smooth_inputs(block->params));
-    for (uint32_t k = 0; k + 1 < nkept && node != NSI_NONE; k++) dy[k] = nsi_graph_out(g, node, k);
+        nsi_ncp_append(g, &nsi_ncp_tangent, block, &kept, dx, smooth_inputs(block->params));
+    for (uint32_t k = 0; k < kept.count && node != NSI_NONE; k++) dy[k] = nsi_graph_out(g, node, k);
 }
 
 static void value_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
                       uint32_t source_bar, nsi_id* xbar) {
     (void)sink_seed, (void)source_bar;
-    uint32_t kept[3 * NSI_NCP_MAX_CONTACTS + 1], nkept = kept_outputs(block, kept);
-    nsi_id node = nsi_ncp_append(g, &nsi_ncp_adjoint, block, kept, nkept, ybar, nkept - 1);
+    nsi_ncp_kept kept = kept_outputs(block);
+    nsi_id node = nsi_ncp_append(g, &nsi_ncp_adjoint, block, &kept, ybar, kept.count);
     uint32_t count = smooth_inputs(block->params);
     for (uint32_t k = 0; k < count && node != NSI_NONE; k++) xbar[k] = nsi_graph_out(g, node, k);
 }

@@ -8,7 +8,8 @@
 //
 // |l_t| is the length of the pair (cone) or each of the two by itself (pyramid). A contact that is
 // off (flag 0) has l = 0 and no effect on the others, whatever its numbers are; so has a row without
-// effective mass. With Z = J M^-1/2 in any form A is J M^-1 J'. It is formed here, not in the graph,
+// effective mass. Where more than NSI_NCP_MAX_ACTIVE are on, the first ones are solved for and the
+// residual is at least 1. With Z = J M^-1/2 in any form A is J M^-1 J'. It is formed here, not in the graph,
 // because most contacts are off most of the time, and because the derivatives do without it.
 
 #ifndef NSI_NCP_H
@@ -18,7 +19,8 @@
 
 typedef enum nsi_friction { NSI_FRICTION_PYRAMID, NSI_FRICTION_CONE } nsi_friction;
 
-enum { NSI_NCP_MAX_CONTACTS = 64, NSI_NCP_MAX_VELOCITIES = 1 << 12 };
+// Contacts that a block is given, those of them that may be on at a time (1,056 rows), and velocities.
+enum { NSI_NCP_MAX_CONTACTS = 1 << 12, NSI_NCP_MAX_ACTIVE = 352, NSI_NCP_MAX_VELOCITIES = 1 << 12 };
 
 // Inputs: Z (3n x nv), b (3n), mu (n), cfm (n), on (n). Outputs: l (3n); the residual of the
 // conditions relative to the impulses, both as lengths (1): below 1e-10 where they were met; the number
@@ -40,11 +42,15 @@ bool nsi_ncp_params_ok(const uint32_t* params);
 // Numbers that a kernel needs for itself, with `extra` vectors of rows.
 uint32_t nsi_ncp_scratch(const uint32_t* params, uint32_t extra);
 
+// Outputs of a value that its derivatives read: a range, and one more or NSI_NONE.
+typedef struct nsi_ncp_kept {
+    uint32_t first, count, last;
+} nsi_ncp_kept;
+
 // Append a block of `kind` that reads the inputs of the block `value`, some of its outputs, and `more`;
 // NSI_NONE among those is zero.
 nsi_id nsi_ncp_append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
-                      const uint32_t* outputs, uint32_t noutput, const nsi_id* more,
-                      uint32_t nmore);
+                      const nsi_ncp_kept* kept, const nsi_id* more, uint32_t nmore);
 
 // Derivatives of derivatives: fail the graph.
 void nsi_ncp_no_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,

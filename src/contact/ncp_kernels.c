@@ -2,6 +2,8 @@
 
 #include "contact/ncp_kernels.h"
 
+#include "contact/ncp.h"
+
 #include <math.h>
 #include <stdbool.h>
 
@@ -38,16 +40,16 @@
             if (left >> e & 1) one_##block##_value(params, x + e, y + e, scratch, lanes);          \
         }                                                                                          \
     }
-#define quad_ncp_tangent four_ncp_tangent
-#define quad_ncp_adjoint four_ncp_adjoint
 
-// Lanes with impacts are done alone.
+// Lanes with impacts, or with too many contacts together, are done alone.
 #define QUAD_DERIVATIVE(function)                                                                  \
     static void quad_##function(const uint32_t* params, const double* x, double* y,                \
                                 double* scratch, size_t lanes) {                                   \
         if (four_##function(params, x, y, scratch, lanes)) return;                                 \
         for (size_t e = 0; e < 4; e++) one_##function(params, x + e, y + e, scratch, lanes);       \
     }
+QUAD_DERIVATIVE(ncp_tangent)
+QUAD_DERIVATIVE(ncp_adjoint)
 QUAD_DERIVATIVE(step_tangent)
 QUAD_DERIVATIVE(step_adjoint)
 
@@ -89,6 +91,8 @@ QUAD_VALUE(step)
     KERNELS(block##_value)                                                                         \
     KERNELS(block##_tangent)                                                                       \
     KERNELS(block##_adjoint)
+
+_Static_assert(NSI_NCP_MAX_ACTIVE == 352, "ACTIVE of lanes.def");
 
 BLOCK_KERNELS(ncp)
 BLOCK_KERNELS(step)
