@@ -501,7 +501,7 @@ static double one_sided(const gradcheck* g, const rung* rungs, bool after) {
 // The estimate of two neighbouring rungs that agree best, and by how much they differ. With kinks
 // also by how much the sides differ, and the finest rung beyond rounding.
 static void choose_difference(const gradcheck* g, const copies* r, size_t copy, checked_input* in) {
-    rung rungs[FINE_RUNGS];
+    rung rungs[FINE_RUNGS] = {0};
     read_rungs(g, r, copy, in->scale, rungs);
     const rung* finest = &rungs[g->rungs - 1];
     uint32_t first = g->kinks ? first_without_kink(g, rungs) : 0;

@@ -620,6 +620,7 @@ static void resolve_outputs(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
     }
     if (nsi_step_has_impulses(m, s->options)) {
         s->residual = nsi_augmenter_resolved(s->augmenter, s->residual);
+        s->relaxation = nsi_augmenter_resolved(s->augmenter, s->relaxation);
     }
 }
 
@@ -652,11 +653,11 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
     // Networks whose inputs were known too late get their place: in a copy, where the step goes on.
     ns_graph* traced = s.graph;
     if (s.augmenter) s.graph = nsi_augmenter_resolve(s.augmenter);
-    if (s.graph != traced) resolve_outputs(&s, q, qd);
+    if (s.graph != traced && q && qd) resolve_outputs(&s, q, qd);
 
     // Outputs: observations first, then the next state.
     if (s.graph->error.status == NS_OK) make_observations(&s);
-    if (s.graph->error.status == NS_OK) make_outputs(&s, q, qd);
+    if (s.graph->error.status == NS_OK && q && qd) make_outputs(&s, q, qd);
     if (s.augmenter) nsi_augmenter_finish(s.augmenter);
 
     ns_trace_end(NULL);
