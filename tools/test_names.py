@@ -23,6 +23,7 @@ EXCEPTIONS = {
     "apps/quadruped/walk_cases.c": "quadruped/test_walk_experiment",
     "apps/quadruped/walk_report.c": "quadruped/test_walk_experiment",
     "src/contact/baumgarte.c": "contact/test_cases contact/test_resting",
+    "src/contact/convex_kernels.c": "contact/test_convex_block",
     "src/contact/contact_rows.c": "contact/test_forces contact/test_cases",
     "src/contact/ncp_kernels.c": "contact/test_ncp",
     "src/contact/stages.c": "contact/test_laws contact/test_cases",
