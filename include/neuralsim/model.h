@@ -166,14 +166,17 @@ NS_API ns_geom_def ns_default_geom_def(void);
 /// Contact laws of the library: enumerator and record (src/contact). Others are added by
 /// ns_contact_law_register() (contact.h).
 ///
-///   NONE    bodies pass through each other
-///   NCP     rigid: impulses with Coulomb friction
-///   SPRING  nonlinear spring and damper with smooth friction
+///   NONE       bodies pass through each other
+///   NCP        rigid: impulses with Coulomb friction
+///   SPRING     nonlinear spring and damper with smooth friction
+///   BAUMGARTE  rigid: one problem per step, with the papers' stabilisation
+///   CONVEX     rigid: one convex problem per step; a contact that slides also parts
 #define NS_CONTACT_LAWS(X)                                                                         \
     X(NONE, none)                                                                                  \
     X(NCP, ncp)                                                                                    \
     X(SPRING, spring)                                                                              \
-    X(BAUMGARTE, baumgarte)
+    X(BAUMGARTE, baumgarte)                                                                        \
+    X(CONVEX, convex)
 
 typedef enum ns_contact_model {
 #define NS_CONTACT_ENUMERATOR(ENUMERATOR, record) NS_CONTACT_##ENUMERATOR,

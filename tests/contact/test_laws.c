@@ -218,7 +218,7 @@ static void files_name_laws(void** state) {
                                     "<contact><pair geom1='s' geom2='g' model='lineal'/></contact>"
                                     "</mujoco>");
     assert_int_equal(ns_model_load(path, NULL, &model, &error), NS_ERR_PARSE);
-    assert_says(error.message, "\"lineal\" is none of ncp, spring, baumgarte, linear");
+    assert_says(error.message, "\"lineal\" is none of ncp, spring, baumgarte, convex, linear");
 }
 
 static void values_are_checked(void** state) {
@@ -278,10 +278,10 @@ static void threads_may_register(void** state) {
         assert_int_equal(pthread_create(&threads[k], NULL, register_linear, &numbers[k]), 0);
     }
     for (int k = 0; k < THREADS; k++) pthread_join(threads[k], NULL);
-    for (int k = 0; k < THREADS; k++) assert_int_equal(numbers[k], NS_CONTACT_BAUMGARTE + 1);
-    assert_int_equal(ns_contact_law_find("linear"), NS_CONTACT_BAUMGARTE + 1);
-    assert_string_equal(ns_contact_law_get(NS_CONTACT_BAUMGARTE + 1)->name, "linear");
-    assert_null(ns_contact_law_get(NS_CONTACT_BAUMGARTE + 2));
+    for (int k = 0; k < THREADS; k++) assert_int_equal(numbers[k], NS_CONTACT_CONVEX + 1);
+    assert_int_equal(ns_contact_law_find("linear"), NS_CONTACT_CONVEX + 1);
+    assert_string_equal(ns_contact_law_get(NS_CONTACT_CONVEX + 1)->name, "linear");
+    assert_null(ns_contact_law_get(NS_CONTACT_CONVEX + 2));
     assert_null(ns_contact_law_get(-1));
     assert_int_equal(ns_contact_law_find("lineal"), -1);
     assert_int_equal(ns_contact_law_find(NULL), -1);
@@ -290,7 +290,7 @@ static void threads_may_register(void** state) {
     assert_int_equal(ns_contact_law_find("spring"), NS_CONTACT_SPRING);
     char list[100];
     ns_choices_list(&ns_contact_laws, list, sizeof list);
-    assert_string_equal(list, "none, ncp, spring, baumgarte, linear");
+    assert_string_equal(list, "none, ncp, spring, baumgarte, convex, linear");
 }
 
 static void bad_laws_are_refused(void** state) {

@@ -259,11 +259,11 @@ static void broken_files_get_a_message(void** state) {
         {R "timestep:\n", "h.yaml:2:10: timestep: this is nothing; write a number"},
         {R "timestep: [1]\n", "h.yaml:2:11: timestep: this is a list; write a number"},
         {R "contact: springs\n", "h.yaml:2:10: contact: \"springs\" is not one of: none, ncp, "
-                                 "spring, baumgarte; did you mean \"spring\"?"},
+                                 "spring, baumgarte, convex; did you mean \"spring\"?"},
         {R "contact: \"ncp\\0\"\n",
          "h.yaml:2:10: contact: \"ncp \" has a control character; write one line of text"},
-        {R "contact: {}\n",
-         "h.yaml:2:10: contact: this is a mapping; write one of: none, ncp, spring, baumgarte"},
+        {R "contact: {}\n", "h.yaml:2:10: contact: this is a mapping; write one of: none, ncp, "
+                            "spring, baumgarte, convex"},
         {R "ground: yes\n", "h.yaml:2:9: ground: \"yes\" is neither true nor false"},
         {R "ground: \"true\"\n", "h.yaml:2:9: ground: \"true\" is in quotes; write it without"},
         {R "self_collision: 1\n", "h.yaml:2:17: self_collision: \"1\" is neither true nor false"},

@@ -235,7 +235,7 @@ static void wrong_models_are_not_written(void** state) {
         {"a\n", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path has a control character"},
         {"a\xe9", NULL, NULL, 0, -1, 0.0, "h.yaml: robot: the path is not UTF-8"},
         {"a", "w", NULL, 0, -1, 0.0, "h.yaml: weights without a blueprint"},
-        {"a", NULL, NULL, 0, NS_CONTACT_BAUMGARTE + 1, 0.0,
+        {"a", NULL, NULL, 0, NS_CONTACT_CONVEX + 1, 0.0,
          "h.yaml: contact is neither -1 nor a contact law"},
         {"a", NULL, NULL, 0, -2, 0.0, "h.yaml: contact is neither -1 nor a contact law"},
         {"a", NULL, NULL, 0, -1, -1.0, "h.yaml: timestep is negative or not finite"},
