@@ -30,7 +30,9 @@ static bool convex_sizes(const uint32_t* params, uint32_t ninput, uint32_t noutp
                          nsi_block_sizes* out) {
     uint32_t n = params[0], nv = params[1];
     if (n < 1 || n > NSI_NCP_MAX_CONTACTS || nv < 1 || nv > NSI_CONVEX_MAX_VELOCITIES) return false;
-    *out = (nsi_block_sizes){ninput, noutput, 0, 0, 3 * n * nv + nv * nv + 7 * nv + 9 * n};
+    uint32_t active = n < NSI_NCP_MAX_ACTIVE ? n : NSI_NCP_MAX_ACTIVE;
+    uint32_t scratch = 3 * active * nv + nv * nv + 7 * nv + 9 * active;
+    *out = (nsi_block_sizes){ninput, noutput, 0, 0, scratch};
     return true;
 }
 
@@ -54,9 +56,8 @@ static bool convex_adjoint_sizes(const uint32_t* params, nsi_block_sizes* out) {
 // A block that also reads the impulses, and then `more`.
 static nsi_id convex_derivative(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
                                 const nsi_id* more, uint32_t nmore) {
-    uint32_t kept[3 * NSI_NCP_MAX_CONTACTS], rows = 3 * value->params[0];
-    for (uint32_t k = 0; k < rows; k++) kept[k] = k;
-    return nsi_ncp_append(g, kind, value, kept, rows, more, nmore);
+    nsi_ncp_kept kept = {0, 3 * value->params[0], NSI_NONE};
+    return nsi_ncp_append(g, kind, value, &kept, more, nmore);
 }
 
 static void convex_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,

@@ -24,7 +24,8 @@ enum { NSI_CONVEX_MAX_VELOCITIES = 256 };
 
 // Inputs: Z (3n x nv), b (3n), mu (n), cfm (n), on (n). Outputs: impulses g (3n); then four numbers: the
 // residual |u - Z'g| relative to the velocities of the problem, 0 sweeps, Newton steps, and the level: 0,
-// or NSI_CONVEX_MIN_CFM where a contact asked for less. Parameters: n, nv.
+// or NSI_CONVEX_MIN_CFM where a contact asked for less. Where more than NSI_NCP_MAX_ACTIVE contacts are
+// on, the first ones are solved for and the residual is at least 1. Parameters: n, nv.
 extern const nsi_block_kind nsi_convex;
 
 // Inputs: those of nsi_convex, g, then dZ, db, dmu, dcfm. Outputs: dg (3n).

@@ -2,6 +2,7 @@
 // are on. Stacks and heaps against what they must do.
 
 #include "contact/block_rig.h"
+#include "contact/convex_block.h"
 #include "support/trial.h"
 
 #include <stdarg.h>
@@ -18,8 +19,13 @@ typedef struct crowd {
     double* x;
 } crowd;
 
-static crowd crowd_of(uint32_t n, uint32_t nv) {
-    crowd c = {.n = n, .nv = nv, .params = {n, NSI_FRICTION_CONE, nv}, .b = 3 * n * nv};
+// Both solvers have the same inputs and outputs.
+static const nsi_block_kind* const solvers[] = {&nsi_ncp, &nsi_convex};
+
+static crowd crowd_of(const nsi_block_kind* kind, uint32_t n, uint32_t nv) {
+    crowd c = {.n = n, .nv = nv, .params = {n, NSI_FRICTION_CONE, nv}};
+    if (kind == &nsi_convex) c.params[1] = nv; // has the cone only
+    c.b = 3 * n * nv;
     c.mu = c.b + 3 * n;
     c.cfm = c.mu + n;
     c.on = c.cfm + n;
@@ -50,12 +56,11 @@ static void fill_crowd(ns_rng* rng, crowd* to) {
 }
 
 // 900 contacts of which 6 are on have the bits of these 6 alone, and those that are off exact zeros.
-static void contacts_that_are_off_need_no_room(void** state) {
-    (void)state;
+static void check_contacts_that_are_off(const nsi_block_kind* kind) {
     enum { N = 900, FEW = 6, NV = 12 };
     static const uint32_t chosen[FEW] = {0, 63, 64, 255, 256, 899};
     ns_rng rng = ns_rng_seed(31);
-    crowd many = crowd_of(N, NV), few = crowd_of(FEW, NV);
+    crowd many = crowd_of(kind, N, NV), few = crowd_of(kind, FEW, NV);
     fill_crowd(&rng, &many);
     for (uint32_t k = 0; k < FEW; k++) {
         uint32_t c = chosen[k];
@@ -67,8 +72,8 @@ static void contacts_that_are_off_need_no_room(void** state) {
     }
 
     static double l[3 * N + TOLD], alone[3 * FEW + TOLD];
-    run_kind(&nsi_ncp, many.params, many.x, l);
-    run_kind(&nsi_ncp, few.params, few.x, alone);
+    run_kind(kind, many.params, many.x, l);
+    run_kind(kind, few.params, few.x, alone);
     double largest = 0.0;
     for (uint32_t c = 0, k = 0; c < N; c++) {
         bool on = k < FEW && chosen[k] == c;
@@ -87,22 +92,31 @@ static void contacts_that_are_off_need_no_room(void** state) {
     test_free(few.x);
 }
 
-// As many as there is room for are solved; with one more the step counts as unsolved.
-static void too_many_contacts_are_reported(void** state) {
+static void contacts_that_are_off_need_no_room(void** state) {
     (void)state;
-    enum { N = NSI_NCP_MAX_ACTIVE + 1, NV = 300 };
+    for (size_t k = 0; k < 2; k++) check_contacts_that_are_off(solvers[k]);
+}
+
+// As many as there is room for are solved; with one more the step counts as unsolved.
+static void check_too_many_contacts(const nsi_block_kind* kind) {
+    enum { N = NSI_NCP_MAX_ACTIVE + 1, NV = 240 };
     static double l[3 * N + TOLD];
     ns_rng rng = ns_rng_seed(32);
-    crowd c = crowd_of(N, NV);
+    crowd c = crowd_of(kind, N, NV);
     fill_crowd(&rng, &c);
     for (uint32_t k = 0; k + 1 < N; k++) c.x[c.on + k] = 1.0;
-    run_kind(&nsi_ncp, c.params, c.x, l);
+    run_kind(kind, c.params, c.x, l);
     assert_true(l[3 * N] < 1e-10);
     c.x[c.on + N - 1] = 1.0;
-    run_kind(&nsi_ncp, c.params, c.x, l);
+    run_kind(kind, c.params, c.x, l);
     assert_true(l[3 * N] >= 1.0);
     for (uint32_t k = 0; k < 3 * N; k++) assert_true(isfinite(l[k]));
     test_free(c.x);
+}
+
+static void too_many_contacts_are_reported(void** state) {
+    (void)state;
+    for (size_t k = 0; k < 2; k++) check_too_many_contacts(solvers[k]);
 }
 
 // Lanes that have room alone, but not together, do not see one another.
@@ -110,7 +124,7 @@ static void crowded_lanes_are_solved_alone(void** state) {
     (void)state;
     enum { N = 500, NV = 30, ON = 150 };
     ns_rng rng = ns_rng_seed(33);
-    crowd c = crowd_of(N, NV);
+    crowd c = crowd_of(&nsi_ncp, N, NV);
     double* x = test_calloc((size_t)RIG_LANES * c.count, sizeof *x);
     double* y = test_calloc((size_t)RIG_LANES * (3 * N + TOLD), sizeof *y);
     for (uint32_t e = 0; e < RIG_LANES; e++) {
