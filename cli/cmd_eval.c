@@ -30,7 +30,7 @@ static const char help[] =
     "  --backend B       {backend}\n"
     "  --contact C       {contact}; default: the law of each pair\n"
     "  --friction F      friction of rigid contact: {friction}\n"
-    "  --sweeps N        ncp: run N plain sweeps instead of solving exactly\n"
+    "  --sweeps N        baumgarte: run N plain sweeps instead of solving exactly\n"
     "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
     "  --self-collision  links of a URDF collide with each other\n"

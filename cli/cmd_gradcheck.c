@@ -25,7 +25,7 @@ static const char help[] =
     "  --integrator I    {integrator}; default: the model's\n"
     "  --contact C       {contact}; default: the law of each pair\n"
     "  --friction F      friction of rigid contact: {friction}\n"
-    "  --sweeps N        ncp: run N plain sweeps instead of solving exactly\n"
+    "  --sweeps N        baumgarte: run N plain sweeps instead of solving exactly\n"
     "  --q0 X..          coordinates to start from; default: random, near the pose of the model\n"
     "  --qd0 X..         velocities to start from; default: random\n"
     "  --blueprint FILE  networks; up to 20 of their weights are checked, too\n"

@@ -31,7 +31,7 @@ static const char help[] =
     "object\n"
     "  --contact C       {contact}; default: the law of each pair\n"
     "  --friction F      friction of rigid contact: {friction}\n"
-    "  --sweeps N        ncp: run N plain sweeps instead of solving exactly\n"
+    "  --sweeps N        baumgarte: run N plain sweeps instead of solving exactly\n"
     "  --blueprint FILE  networks, whose outputs are quantities, too\n"
     "  --weights FILE    weights of the networks\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"

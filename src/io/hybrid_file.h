@@ -4,7 +4,7 @@
 //     parameters:                    # names or globs of parameters, and their values, in this order
 //       "link/*/mass": 1.2
 //       "contact/*/mu": 0.4
-//     contact: ncp                   # a contact law for all pairs: none, ncp, spring
+//     contact: ncp                   # a contact law for all pairs, or none
 //     integrator: rk4                # euler, rk4 or implicit
 //     timestep: 0.001                # s
 //     blueprint: drag.yaml
