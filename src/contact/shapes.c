@@ -3,6 +3,7 @@
 #include "contact/shapes.h"
 
 #include "contact/pairs.h"
+#include "model/model_data.h"
 
 #include <math.h>
 
@@ -200,6 +201,9 @@ typedef struct pair {
     nsi_pair_points* points;
 } pair;
 
+#define CONVEX(a, b)                                                                               \
+    { NS_GEOM_##a, NS_GEOM_##b, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex }
+
 static const pair pairs[] = {
     {NS_GEOM_SPHERE, NS_GEOM_PLANE, 1, 0, sphere_plane},
     {NS_GEOM_CAPSULE, NS_GEOM_PLANE, 2, 0, capsule_plane},
@@ -216,6 +220,21 @@ static const pair pairs[] = {
     {NS_GEOM_SPHERE, NS_GEOM_BOX, 1, 0, nsi_sphere_box},
     {NS_GEOM_CAPSULE, NS_GEOM_BOX, NSI_CAPSULE_BOX_SLOTS, 0, nsi_capsule_box},
     {NS_GEOM_BOX, NS_GEOM_BOX, NSI_BOX_BOX_SLOTS, 0, nsi_box_box},
+    CONVEX(SPHERE, CYLINDER),
+    CONVEX(SPHERE, ELLIPSOID),
+    CONVEX(SPHERE, MESH),
+    CONVEX(CAPSULE, CYLINDER),
+    CONVEX(CAPSULE, ELLIPSOID),
+    CONVEX(CAPSULE, MESH),
+    CONVEX(BOX, CYLINDER),
+    CONVEX(BOX, ELLIPSOID),
+    CONVEX(BOX, MESH),
+    CONVEX(CYLINDER, CYLINDER),
+    CONVEX(CYLINDER, ELLIPSOID),
+    CONVEX(CYLINDER, MESH),
+    CONVEX(ELLIPSOID, ELLIPSOID),
+    CONVEX(ELLIPSOID, MESH),
+    CONVEX(MESH, MESH),
     {NS_GEOM_CYLINDER, NS_GEOM_POLYGON, 1, 0, nsi_rod_polygon},
     {NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, 1, 0, nsi_rod_ellipse},
 };
@@ -237,6 +256,10 @@ uint32_t nsi_contact_slots(ns_geom_type a, uint32_t nvertex_a, ns_geom_type b, u
     if ((a == NS_GEOM_POLYGON && nvertex_a < 3) || (b == NS_GEOM_POLYGON && nvertex_b < 3)) {
         return 0;
     }
+    // The vertices of a mesh are searched one by one, but for planes.
+    bool general = p->points == nsi_convex_convex;
+    if (general && (nvertex_a > NSI_MAX_HULL_VERTICES || nvertex_b > NSI_MAX_HULL_VERTICES))
+        return 0;
     return p->slots + p->per_vertex * (swapped ? nvertex_b : nvertex_a);
 }
 
