@@ -229,6 +229,7 @@ static void derivatives_of_flat_contacts(void** state) {
         check_report r = check_function(m.graph, in, NULL, &options);
         print_message("%-26s %u slopes, %u undecided, %.1e\n", flats[k].name, r.slopes, r.undecided,
                       r.difference_error);
+        assert_true(r.slopes > 0 && r.undecided == 0);
         machine_free(&m);
     }
 }

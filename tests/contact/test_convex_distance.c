@@ -163,10 +163,11 @@ static void gaps_are_those_of_libccd(void** state) {
             local_deep += theirs > p->gap + 1e-6;
             shallow += -p->gap - depth < 1e-3 * fabs(p->gap) + 1e-5;
         }
-        print_message("%-20s several %3u, deep %3u: gap %.1e, local %.1e (%u), deeper %.1e (%u, %u), "
-                      "manifold %.1e, wrong %u\n",
-                      types->name, several, deep, worst, worst_local, local_misses, worst_depth, local_deep, shallow,
-                      too_deep, missed);
+        print_message(
+            "%-20s several %3u, deep %3u: gap %.1e, local %.1e (%u), deeper %.1e (%u, %u), "
+            "manifold %.1e, wrong %u\n",
+            types->name, several, deep, worst, worst_local, local_misses, worst_depth, local_deep,
+            shallow, too_deep, missed);
         machine_free(&m);
         faults += missed > 0 || !(worst < 1e-12) || !(too_deep < 1e-9);
         faults += !(worst_local < 1e-9) || !(worst_depth < 1e-6);
