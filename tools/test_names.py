@@ -24,7 +24,7 @@ EXCEPTIONS = {
     "apps/quadruped/walk_report.c": "quadruped/test_walk_experiment",
     "src/contact/baumgarte.c": "contact/test_cases contact/test_resting",
     "src/contact/contact_rows.c": "contact/test_forces contact/test_cases",
-    "src/contact/convex_features.c": "contact/test_convex contact/test_convex_distance",
+    "src/contact/convex_features.c": "contact/test_convex_pairs contact/test_convex_distance",
     "src/contact/ncp_kernels.c": "contact/test_ncp",
     "src/contact/stages.c": "contact/test_laws contact/test_cases",
     "src/contact/sweeps.c": "contact/test_resting contact/test_cases",

@@ -29,7 +29,7 @@ static bool features_sizes(const uint32_t* params, nsi_block_sizes* out) {
 
 // ---- derivatives ---------------------------------------------------------------------------
 
-// The features do not move; see convex.c for the derivatives of what is made of them.
+// The features do not move; see convex_pairs.c for the derivatives of what is made of them.
 static void features_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
                          uint32_t dsink, nsi_id* dy) {
     (void)g, (void)dx, (void)dsource, (void)dsink;

@@ -1,6 +1,6 @@
 // The block that finds where two convex shapes touch: the normal, and the vertices, edges and faces
-// that decide about it. The points themselves are expressions of these (convex.c), so the block is
-// piecewise constant as far as derivatives are concerned: it has none.
+// that decide about it. The points themselves are expressions of these (convex_pairs.c), so the
+// block is piecewise constant as far as derivatives are concerned: it has none.
 //
 // Features are in unit coordinates u of a shape, the point R (scale * u) + p:
 //

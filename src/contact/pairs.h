@@ -17,7 +17,7 @@ typedef void nsi_pair_points(const nsi_shape* a, const nsi_shape* b, nsi_contact
 
 nsi_pair_points nsi_sphere_box, nsi_capsule_box; // box.c
 nsi_pair_points nsi_box_box;                     // box_box.c
-nsi_pair_points nsi_convex_convex;               // convex.c
+nsi_pair_points nsi_convex_convex;               // convex_pairs.c
 
 // A rod whose axis is along the plate's z, which is taken for granted: a circle against an outline
 // in the plate's plane.

@@ -301,7 +301,7 @@ static const pair_of_types all[] = {
     {"rod-ellipse", NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, 1},
 };
 
-// Those of convex.c.
+// Those of convex_pairs.c.
 static const pair_of_types convex_pairs[] = {
     {"sphere-cylinder", NS_GEOM_SPHERE, NS_GEOM_CYLINDER, 4},
     {"sphere-ellipsoid", NS_GEOM_SPHERE, NS_GEOM_ELLIPSOID, 4},
