@@ -19,13 +19,9 @@
 // step, as they do in a step without impact: up to the impact with those without it, then with those
 // after it, and by the position impulses, which add no momentum.
 
+#include "contact/contact_classes.h"
 #include "contact/contact_rows.h"
 #include "contact/contact_step.h"
-
-static const double SLOW_STEPS = 3.0;      // of free fall count as resting
-static const double REFERENCE_MAX = 9.81;  // m/s^2, without gravity
-static const double SIMULTANEOUS = 1e-3;   // of a step
-static const double NEGLIGIBLE_GAP = 1e-9; // m, on top of two steps of free fall
 
 // A contact candidate at the start of the step. Truths are 1 or 0.
 typedef struct contact_class {
@@ -81,38 +77,29 @@ static void number_trees(rigid_step* s) {
     }
 }
 
-// What counts as slow: gravity; without it the contact's own acceleration.
-static ns_expr reference_acceleration(const rigid_step* s, ns_expr an) {
-    vec3 g = nsi_robot_gravity(s->robot);
-    ns_expr fall = ns_norm(3, g.e);
-    return ns_max(fall, ns_min(ns_abs(an), ns_const(REFERENCE_MAX)));
-}
-
 // `row` is the Jacobian of the candidate's normal.
 static void classify(const rigid_step* s, const nsi_link_pose* pose, const nsi_candidate* candidate,
                      const ns_expr* row, contact_class* c) {
     const nsi_robot* robot = s->robot;
-    ns_expr zero = ns_const(0.0), one = ns_const(1.0), dt = ns_const(s->dt);
+    ns_expr one = ns_const(1.0);
     c->phi = nsi_candidate_gap(robot, pose, candidate);
     ns_expr speed = nsi_row_product(s->nv, row, robot->qd);
     c->vn = nsi_candidate_named(robot, candidate, "velocity/normal", "m/s", speed);
     c->faster = c->vn.id == speed.id ? one : ns_div_safe(c->vn, speed);
-    ns_expr an = nsi_row_product(s->nv, row, s->qdd), end = ns_add(c->vn, ns_mul(dt, an));
-    c->a = reference_acceleration(s, an);
-
-    // Slow and near, or fast and arriving, or fast and already inside.
-    ns_expr exists = candidate->point.exists;
-    ns_expr slow = ns_le(ns_mul(ns_const(-SLOW_STEPS * s->dt), c->a), c->vn); // also 0 of 0
-    ns_expr outside = ns_gt(c->phi, zero);
-    ns_expr margin = nsi_candidate_param(robot, candidate, NSI_RIGID_MARGIN);
-    ns_expr arrives = ns_and(outside, ns_lt(ns_add(c->phi, ns_mul(dt, end)), zero));
-    c->rests = ns_and(exists, ns_and(slow, ns_lt(c->phi, margin)));
-    c->passes = ns_and(exists, ns_select(slow, zero, arrives));
-    c->late = ns_and(exists, ns_select(slow, zero, ns_le(c->phi, zero)));
-
-    // When, in steps.
-    ns_expr way = ns_select(c->passes, ns_mul(dt, end), one);
-    c->time = ns_select(c->passes, ns_neg(ns_div(c->phi, way)), zero);
+    vec3 g = nsi_robot_gravity(robot);
+    nsi_contact_start start = {.exists = candidate->point.exists,
+                               .phi = c->phi,
+                               .vn = c->vn,
+                               .an = nsi_row_product(s->nv, row, s->qdd),
+                               .fall = ns_norm(3, g.e),
+                               .margin = nsi_candidate_param(robot, candidate, NSI_RIGID_MARGIN)};
+    nsi_contact_class found;
+    nsi_contact_classify(s->dt, &start, &found);
+    c->a = found.a;
+    c->rests = found.rests;
+    c->passes = found.passes;
+    c->late = found.late;
+    c->time = found.time;
     for (int side = 0; side < 2; side++) {
         uint32_t body = side == 0 ? candidate->body_a : candidate->body_b;
         c->tree[side] = body == NSI_NONE ? NSI_NONE : s->tree[body];
@@ -232,12 +219,10 @@ static void find_impacts(rigid_step* s) {
         bool moves = t != NSI_NONE;
         ns_expr struck = moves ? s->struck[t] : zero;
         at->share = moves ? s->share[t] : zero;
-        ns_expr now = ns_le(at->time, ns_add(at->share, ns_const(SIMULTANEOUS)));
+        ns_expr now = ns_le(at->time, ns_add(at->share, ns_const(NSI_SIMULTANEOUS)));
         at->hit = ns_or(at->late, ns_and(at->passes, now));
-        ns_expr gap = ns_add(at->phi, ns_mul(ns_mul(ns_const(s->dt), at->share), at->vn));
-        ns_expr near =
-            ns_add(ns_mul(ns_const(2.0 * s->dt * s->dt), at->a), ns_const(NEGLIGIBLE_GAP));
-        at->closed = ns_and(at->rests, ns_and(struck, ns_le(gap, near)));
+        ns_expr closed = nsi_contact_is_closed(s->dt, at->phi, at->vn, at->a, at->share);
+        at->closed = ns_and(at->rests, ns_and(struck, closed));
     }
 }
 
@@ -262,39 +247,22 @@ static bool move_to_impact(const rigid_step* s, const ns_expr* end, nsi_robot* m
     return nsi_robot_move(robot, q, robot->qd, moved);
 }
 
-// Gap that the position correction is to leave, from the gap at the start.
-static ns_expr goal_gap(const rigid_step* s, const nsi_candidate* candidate,
-                        const contact_class* at) {
-    ns_expr zero = ns_const(0.0), one = ns_const(1.0);
-    ns_expr beta = nsi_candidate_param(s->robot, candidate, NSI_RIGID_BETA);
-    ns_expr push = nsi_candidate_param(s->robot, candidate, NSI_RIGID_MAX_PUSH);
-    ns_expr phi0 = ns_mul(ns_const(SLOW_STEPS * s->dt * s->dt), at->a);
-    ns_expr up = ns_min(ns_mul(beta, ns_neg(at->phi)), ns_mul(push, ns_const(s->dt)));
-    ns_expr open = ns_mul(ns_sub(one, beta), ns_min(at->phi, phi0));
-    ns_expr goal = ns_select(ns_lt(at->phi, zero), ns_add(at->phi, up), open);
-
-    // A late hit undoes the way of a step at once; what is deeper has other reasons.
-    ns_expr deeper = ns_min(zero, ns_sub(at->phi, ns_mul(ns_const(s->dt), at->vn)));
-    up = ns_min(ns_mul(beta, ns_neg(deeper)), ns_mul(push, ns_const(s->dt)));
-    return ns_select(at->hit, ns_add(deeper, up), goal);
-}
-
 // Inputs of the block that a contact has one of, in the block's order, `n` apart.
 static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
     const nsi_candidate* candidate = &s->candidates.data[c];
     const contact_class* at = &s->at[c];
-    ns_expr zero = ns_const(0.0), one = ns_const(1.0), rate = ns_const(1.0 / s->dt);
-
-    // Gaps that may still be closed, at the start and at the impact.
-    ns_expr phi0 = ns_mul(ns_const(SLOW_STEPS * s->dt * s->dt), at->a);
-    ns_expr moved = ns_mul(ns_mul(ns_const(s->dt), at->share), at->vn);
-    ns_expr slack = ns_max(zero, ns_sub(at->phi, phi0));
-    ns_expr slack_after = ns_max(zero, ns_sub(ns_add(at->phi, moved), phi0));
-
-    // A late hit rises from where it should have been hit, at most a step ago.
-    ns_expr speed = ns_select(at->late, ns_mul(ns_const(s->dt), at->vn), ns_const(-1.0));
-    ns_expr ago = ns_min(one, ns_div(at->phi, speed));
-    ns_expr rise = ns_select(at->late, ns_add(one, ago), zero);
+    ns_expr zero = ns_const(0.0);
+    nsi_contact_term_inputs in = {
+        .phi = at->phi,
+        .vn = at->vn,
+        .a = at->a,
+        .share = at->share,
+        .hit = at->hit,
+        .late = at->late,
+        .beta = nsi_candidate_param(s->robot, candidate, NSI_RIGID_BETA),
+        .max_push = nsi_candidate_param(s->robot, candidate, NSI_RIGID_MAX_PUSH)};
+    nsi_contact_terms terms;
+    nsi_contact_find_terms(s->dt, &in, &terms);
 
     ns_expr e = nsi_candidate_param(s->robot, candidate, NSI_RIGID_RESTITUTION);
     ns_expr kind = ns_add(ns_select(at->rests, ns_const(NSI_CONTACT_RESTS), zero),
@@ -303,12 +271,12 @@ static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
     const ns_expr inputs[] = {nsi_candidate_param(s->robot, candidate, NSI_RIGID_MU),
                               nsi_candidate_param(s->robot, candidate, NSI_RIGID_CFM),
                               ns_mul(at->faster, e),
-                              ns_mul(rate, at->phi),
+                              terms.gap,
                               at->share,
-                              ns_mul(rate, slack),
-                              ns_mul(rate, slack_after),
-                              ns_mul(rate, goal_gap(s, candidate, at)),
-                              rise,
+                              terms.slack,
+                              terms.slack_after,
+                              terms.goal,
+                              terms.rise,
                               kind};
     for (size_t k = 0; k < sizeof inputs / sizeof *inputs; k++) {
         to[k * s->n + c] = inputs[k].id;
