@@ -13,6 +13,18 @@
 #include "expr/graph.h"
 #include "expr/kernels.h"
 
+#include <stdatomic.h>
+
+// What a block has besides numbers: tables, programs. Immutable once a graph has it; graphs and programs of
+// several threads share it by reference. The text form and emitted C cannot hold it.
+typedef struct nsi_block_data {
+    atomic_uint references;
+    void (*free)(struct nsi_block_data* data);
+} nsi_block_data;
+
+void nsi_block_data_retain(nsi_block_data* data);  // NULL is fine
+void nsi_block_data_release(nsi_block_data* data); // the same
+
 typedef struct nsi_block_sizes {
     uint32_t ninput, noutput;
     uint32_t source, sink; // length of the array read and of the array added to; 0: none
@@ -21,6 +33,7 @@ typedef struct nsi_block_sizes {
 
 typedef struct nsi_block_kind {
     const char* name;
+    bool has_data; // its blocks have nsi_block.data
     uint32_t nparam;
     const char* param_names[NSI_BLOCK_PARAMS];
 

@@ -17,7 +17,8 @@ static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t
                            .source = block->source,
                            .source_offset = block->source_offset,
                            .sink = block->sink,
-                           .sink_offset = block->sink_offset};
+                           .sink_offset = block->sink_offset,
+                           .data = block->data};
     memcpy(item.params, block->params, sizeof item.params);
     if (block->source != NSI_NONE) item.source_per_lane = g->arrays.data[block->source].per_lane;
     if (block->sink != NSI_NONE) item.sink_per_lane = g->sinks.data[block->sink].per_lane;
@@ -27,7 +28,9 @@ static bool append_block(const ns_graph* g, const nsi_node* node, const uint32_t
         }
     }
     code->nvalue += block->noutput;
-    return nsi_array_push(&code->allocator, &code->blocks, item);
+    if (!nsi_array_push(&code->allocator, &code->blocks, item)) return false;
+    nsi_block_data_retain(item.data);
+    return true;
 }
 
 // Values of the program, of which a reference can number 2^30. The number of nodes does not bound
@@ -128,6 +131,9 @@ ns_status nsi_code_build(const ns_graph* graph, nsi_code* code, ns_error* error)
 }
 
 void nsi_code_free(nsi_code* code) {
+    for (uint32_t i = 0; i < code->blocks.count; i++) {
+        nsi_block_data_release(code->blocks.data[i].data);
+    }
     nsi_array_free(&code->allocator, &code->steps);
     nsi_array_free(&code->allocator, &code->consts);
     nsi_array_free(&code->allocator, &code->blocks);
@@ -178,7 +184,7 @@ bool nsi_slots_release(const ns_allocator* memory, nsi_slots* slots, uint32_t sl
 void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, uint32_t lanes,
                         const ns_run* run, double* x, double* y) {
     nsi_block_args args = {
-        .params = block->params, .x = x, .y = y, .scratch = x + (size_t)block->ninput * lanes};
+        .params = block->params, .data = block->data, .x = x, .y = y, .scratch = x + (size_t)block->ninput * lanes};
     if (block->source != NSI_NONE) {
         args.source_step = block->source_per_lane ? lanes : 1;
         args.source = run->arrays[block->source] + block->source_offset * args.source_step;

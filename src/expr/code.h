@@ -25,6 +25,7 @@ typedef struct nsi_code_block {
     uint32_t stage;       // numbers per lane to stage: inputs, then the kernel's scratch
     uint32_t source, source_offset, sink, sink_offset;
     bool source_per_lane, sink_per_lane;
+    nsi_block_data* data;
 } nsi_code_block;
 
 // Steps, no blocks among them, whose results matter only in lanes where `condition`, a mask, is

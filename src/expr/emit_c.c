@@ -380,6 +380,14 @@ ns_status ns_graph_emit_c(const ns_graph* graph, const char* function, ns_text* 
     nsi_code code;
     ns_status status = nsi_code_build(graph, &code, error);
     if (status != NS_OK) return status;
+    for (uint32_t n = 0; n < code.blocks.count; n++) {
+        if (!code.blocks.data[n].data) continue;
+        status = nsi_fail(error, NS_ERR_UNSUPPORTED,
+                          "the block %s has tables, which emitted C cannot hold",
+                          code.blocks.data[n].kind->name);
+        nsi_code_free(&code);
+        return status;
+    }
 
     // Lay out the slots, then write the text.
     const ns_allocator* memory = &code.allocator;

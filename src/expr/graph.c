@@ -55,6 +55,7 @@ void ns_graph_free(ns_graph* g) {
     if (!g) return;
     nsi_trace_forget(g);
     ns_allocator memory = g->allocator;
+    for (uint32_t i = 0; i < g->blocks.count; i++) nsi_block_data_release(g->blocks.data[i].data);
     nsi_array_free(&memory, &g->nodes);
     nsi_array_free(&memory, &g->blocks);
     nsi_array_free(&memory, &g->inputs);
@@ -272,6 +273,14 @@ uint32_t ns_graph_sink_size(const ns_graph* g, uint32_t number) {
 
 // ---- blocks --------------------------------------------------------------------------------
 
+void nsi_block_data_retain(nsi_block_data* data) {
+    if (data) atomic_fetch_add(&data->references, 1);
+}
+
+void nsi_block_data_release(nsi_block_data* data) {
+    if (data && atomic_fetch_sub(&data->references, 1) == 1) data->free(data);
+}
+
 static uint32_t block_hash(const nsi_block* block) {
     uint32_t rest[] = {nsi_hash_bytes(block->inputs, block->ninput * sizeof *block->inputs),
                        nsi_hash_bytes(block->params, sizeof block->params), block->source,
@@ -280,7 +289,7 @@ static uint32_t block_hash(const nsi_block* block) {
 }
 
 static bool blocks_equal(const nsi_block* p, const nsi_block* q) {
-    return p->kind == q->kind && memcmp(p->params, q->params, sizeof p->params) == 0 &&
+    return p->kind == q->kind && p->data == q->data && memcmp(p->params, q->params, sizeof p->params) == 0 &&
            p->source == q->source && p->source_offset == q->source_offset && p->sink == q->sink &&
            p->ninput == q->ninput &&
            memcmp(p->inputs, q->inputs, p->ninput * sizeof *p->inputs) == 0;
@@ -307,6 +316,10 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
                               block.ninput);
     }
     block.noutput = sizes.noutput;
+    if (block.kind->has_data != (block.data != NULL)) {
+        return nsi_graph_fail(g, NS_ERR_UNSUPPORTED,
+                              "block %s has tables, which the text of a graph does not hold", name);
+    }
 
     // Ranges of arrays must be in bounds.
     if (!range_fits(&g->arrays, block.source, block.source_offset, sizes.source)) {
@@ -344,6 +357,7 @@ nsi_id nsi_graph_block(ns_graph* g, const nsi_block* request) {
     memcpy(inputs, block.inputs, block.ninput * sizeof *inputs);
     block.inputs = inputs;
     if (!nsi_array_push(&g->allocator, &g->blocks, block)) return nsi_graph_fail_nomem(g);
+    nsi_block_data_retain(block.data);
     id = append_node(g, (nsi_node){.op = NSI_BLOCK, .a = g->blocks.count - 1});
     if (id == NSI_NONE) return NSI_NONE;
     // Blocks that write to a sink are never merged.

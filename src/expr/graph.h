@@ -62,6 +62,7 @@ typedef struct nsi_array_port { // an array input or output
 } nsi_array_port;
 
 struct nsi_block_kind;
+struct nsi_block_data;
 
 enum { NSI_BLOCK_PARAMS = 3 };
 
@@ -73,6 +74,7 @@ typedef struct nsi_block {
     const nsi_id* inputs;           // in the graph's arena
     uint32_t source, source_offset; // array input read, from where on; or NSI_NONE
     uint32_t sink, sink_offset;     // array output added to, from where on; or NSI_NONE
+    struct nsi_block_data* data;    // tables and programs of its own (block.h), or NULL
 } nsi_block;
 
 typedef NSI_ARRAY(nsi_port) nsi_ports;

@@ -12,8 +12,10 @@ static const uint32_t nsi_lane_counts[NSI_LANE_FORMS] = {1, 4, 16, 64};
 
 // One block at run time. Scalars are [component][lane]; element k of an array for lane l is at
 // k * step + (step == 1 ? 0 : l): step is 1 for an array shared by all lanes, else the lane count.
+struct nsi_block_data;
 typedef struct nsi_block_args {
     const uint32_t* params;
+    const struct nsi_block_data* data; // or NULL
     const double* x;
     double* y;
     const double* source;

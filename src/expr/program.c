@@ -7,6 +7,8 @@ struct ns_program {
     ns_program_info info;
     nsi_interp interp; // in use when info.backend is NS_BACKEND_INTERP
     nsi_native native; // otherwise
+    nsi_block_data** data; // (ndata) of its blocks
+    uint32_t ndata;
 };
 
 static const ns_choice backend_rows[] = {NS_BACKEND_MAP(NS_CHOICE_ROW)};
@@ -25,6 +27,19 @@ static uint32_t lane_form(uint32_t lanes) {
     uint32_t form = 0;
     while (form < NSI_LANE_FORMS && nsi_lane_counts[form] != lanes) form++;
     return form;
+}
+
+// Share the tables of blocks with the program.
+static bool share_data(const nsi_code* code, ns_program* program) {
+    program->data =
+        nsi_alloc(&program->allocator, ((size_t)code->blocks.count + 1) * sizeof *program->data);
+    for (uint32_t i = 0; program->data && i < code->blocks.count; i++) {
+        nsi_block_data* data = code->blocks.data[i].data;
+        if (!data) continue;
+        nsi_block_data_retain(data);
+        program->data[program->ndata++] = data;
+    }
+    return program->data != NULL;
 }
 
 ns_status ns_program_build(const ns_graph* graph, const ns_program_options* options,
@@ -65,7 +80,8 @@ ns_status ns_program_build(const ns_graph* graph, const ns_program_options* opti
                                       .step_count = code.steps.count};
 
     // Machine code if possible, else the interpreter.
-    if (options->backend != NS_BACKEND_INTERP) {
+    if (!share_data(&code, program)) status = nsi_fail_nomem(error);
+    if (status == NS_OK && options->backend != NS_BACKEND_INTERP) {
         const char* why = "";
         status = nsi_native_build(&code, form, &program->native, &why, error);
         if (program->native.code) program->info.backend = NS_BACKEND_NATIVE;
@@ -95,6 +111,8 @@ void ns_program_free(ns_program* program) {
     ns_allocator memory = program->allocator;
     nsi_interp_free(&memory, &program->interp);
     nsi_native_free(&memory, &program->native);
+    for (uint32_t i = 0; i < program->ndata; i++) nsi_block_data_release(program->data[i]);
+    nsi_free(&memory, program->data);
     nsi_free(&memory, program);
 }
 
