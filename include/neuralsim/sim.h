@@ -46,6 +46,17 @@ typedef struct ns_gradient_certificate ns_gradient_certificate; ///< certificate
 typedef enum ns_friction { NS_FRICTION_MAP(NS_CHOICE_VALUE) } ns_friction;
 extern NS_API const ns_choices ns_frictions;
 
+/// How the contacts of the law "ncp" are found. Traced contacts have named quantities, which networks can
+/// change; each pair that could touch costs time in every step and in compilation. Contacts that are found
+/// when the step runs cost what is near.
+#define NS_DETECTION_MAP(X)                                                                        \
+    X(NS_DETECTION_AUTO, "auto", "traced up to 192 contact points, else run_time")                 \
+    X(NS_DETECTION_TRACED, "traced", "every point that could touch is part of the step")           \
+    X(NS_DETECTION_RUN_TIME, "run_time", "pairs that are near are found in every step")
+
+typedef enum ns_detection { NS_DETECTION_MAP(NS_CHOICE_VALUE) } ns_detection;
+extern NS_API const ns_choices ns_detections;
+
 /// A value for parameters, by name or glob.
 typedef struct ns_param_value {
     const char* pattern;
@@ -67,6 +78,7 @@ typedef struct ns_system_options {
     int contact;             ///< an ns_contact_model, or the number of another contact law, for
                              ///< all pairs; -1: as each pair says
     ns_friction friction;    ///< of contact impulses. Default NS_FRICTION_CONE
+    ns_detection detection;  ///< of contacts of the law "ncp". Default NS_DETECTION_AUTO
     uint32_t contact_sweeps; ///< 0: impulses solve their conditions, and so do derivatives; n: n
                              ///< sweeps of projected Gauss-Seidel, differentiated as they are,
                              ///< for comparison (docs/contact-gradients.md)

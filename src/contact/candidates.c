@@ -31,8 +31,7 @@ static bool is_zero_constant(const nsi_robot* robot, ns_expr x) {
     return node->op == NSI_CONST && node->value == 0.0;
 }
 
-// A geometry where it is in the world.
-static nsi_shape place_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t number) {
+nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t number) {
     const nsi_geom* geom = &robot->model->geoms[number];
     const ns_expr* p = robot->param + geom->param;
     const double* q = geom->def.pose.quaternion;
@@ -120,9 +119,8 @@ static uint32_t geom_body(const nsi_robot* robot, uint32_t geom) {
     return link == NSI_NONE ? NSI_NONE : robot->place[link].body;
 }
 
-// Two unit vectors that make a frame with n (Duff et al., Building an Orthonormal Basis, Revisited,
-// JCGT 2017): no root, and no jump but where n_z changes its sign.
-static void tangents(vec3 n, vec3 t[2]) {
+// Duff et al., Building an Orthonormal Basis, Revisited (JCGT 2017): no root, and no jump but where n_z changes its sign.
+void nsi_contact_tangents(vec3 n, vec3 t[2]) {
     ns_expr one = ns_const(1.0);
     ns_expr sign = ns_select(ns_lt(n.e[2], ns_const(0.0)), ns_const(-1.0), one);
     ns_expr a = ns_neg(ns_div(one, ns_add(sign, n.e[2])));
@@ -132,8 +130,7 @@ static void tangents(vec3 n, vec3 t[2]) {
     t[1] = v3(b, ns_add(sign, ns_mul(ns_mul(n.e[1], n.e[1]), a)), ns_neg(n.e[1]));
 }
 
-// Numbers of a law's parameters among those of a pair; NULL when the trace has failed.
-static const uint32_t* find_slots(const nsi_robot* robot, int number) {
+const uint32_t* nsi_contact_find_slots(const nsi_robot* robot, int number) {
     const ns_contact_law* law = ns_contact_law_get(number);
     uint32_t* slot = nsi_robot_alloc(robot, law->nparam, sizeof *slot);
     for (uint32_t k = 0; slot && k < law->nparam; k++) {
@@ -158,7 +155,7 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
     nsi_contact_point* points = nsi_robot_alloc(robot, count, sizeof *points);
     uint32_t nparam = ns_contact_law_get(law)->nparam;
     ns_expr* param = nsi_robot_alloc(robot, (size_t)count * nparam, sizeof *param);
-    const uint32_t* slot = find_slots(robot, law);
+    const uint32_t* slot = nsi_contact_find_slots(robot, law);
     if (!out->data || !points || !param || !slot) return false;
     for (size_t k = 0; k < (size_t)count * nparam; k++) param[k].id = NSI_NONE;
 
@@ -166,7 +163,8 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
     for (uint32_t i = 0; i < m->sizes.ncontact; i++) {
         const nsi_contact* pair = &m->contacts[i];
         if (!follows_law(pair, options, law)) continue;
-        nsi_shape a = place_shape(robot, pose, pair->a), b = place_shape(robot, pose, pair->b);
+        nsi_shape a = nsi_geom_shape(robot, pose, pair->a),
+                  b = nsi_geom_shape(robot, pose, pair->b);
         nsi_contact_points(&a, &b, points);
         ns_expr near = are_near(&a, &b);
         for (uint32_t k = 0; k < pair_slots(m, pair); k++) {
@@ -180,7 +178,7 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
                                          .near = near,
                                          .point = points[k],
                                          .param = param + (size_t)nparam * out->count++};
-            tangents(points[k].normal, candidate->tangent);
+            nsi_contact_tangents(points[k].normal, candidate->tangent);
         }
     }
     return robot->graph->error.status == NS_OK;
@@ -188,8 +186,7 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
 
 // ---- parameters ----------------------------------------------------------------------------
 
-// The pair's value of parameter k; `candidate` for one that this one follows.
-static ns_expr pair_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
+ns_expr nsi_pair_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k) {
     const nsi_contact* pair = &robot->model->contacts[candidate->pair];
     uint32_t slot = candidate->slot[k];
     if (slot == NSI_NONE) { // a constant, which another law may have defined
@@ -219,7 +216,7 @@ ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candida
     ns_expr* known = &candidate->param[k];
     if (ns_expr_is_valid(*known)) return *known;
     const ns_contact_param* param = &candidate->law->params[k];
-    *known = pair_param(robot, candidate, k);
+    *known = nsi_pair_param(robot, candidate, k);
     if (is_point_param(param)) {
         *known = nsi_candidate_named(robot, candidate, param->name, "", *known);
     }
@@ -252,7 +249,7 @@ static bool name_point_vector(const nsi_robot* robot, const nsi_candidate* candi
 static void turn_candidate(nsi_candidate* candidate, vec3 normal) {
     ns_normalize(3, normal.e, normal.e);
     candidate->point.normal = normal;
-    tangents(normal, candidate->tangent);
+    nsi_contact_tangents(normal, candidate->tangent);
 }
 
 void nsi_candidates_name(const nsi_robot* robot, nsi_candidates* candidates) {

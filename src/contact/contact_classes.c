@@ -2,9 +2,8 @@
 
 #include "contact/contact_classes.h"
 
-static const double SLOW_STEPS = 3.0;      // of free fall count as resting
-static const double REFERENCE_MAX = 9.81;  // m/s^2, without gravity
-static const double NEGLIGIBLE_GAP = 1e-9; // m, on top of two steps of free fall
+static const double SLOW_STEPS = 3.0;     // of free fall count as resting
+static const double REFERENCE_MAX = 9.81; // m/s^2, without gravity
 
 void nsi_contact_classify(double dt, const nsi_contact_start* start, nsi_contact_class* out) {
     ns_expr zero = ns_const(0.0), one = ns_const(1.0), step = ns_const(dt);
@@ -28,7 +27,8 @@ void nsi_contact_classify(double dt, const nsi_contact_start* start, nsi_contact
 
 ns_expr nsi_contact_is_closed(double dt, ns_expr phi, ns_expr vn, ns_expr a, ns_expr share) {
     ns_expr gap = ns_add(phi, ns_mul(ns_mul(ns_const(dt), share), vn));
-    ns_expr near = ns_add(ns_mul(ns_const(2.0 * dt * dt), a), ns_const(NEGLIGIBLE_GAP));
+    ns_expr near =
+        ns_add(ns_mul(ns_const(NSI_CLOSED_FALLS * dt * dt), a), ns_const(NSI_NEGLIGIBLE_GAP));
     return ns_le(gap, near);
 }
 
@@ -36,8 +36,7 @@ ns_expr nsi_contact_is_closed(double dt, ns_expr phi, ns_expr vn, ns_expr a, ns_
 static ns_expr goal_gap(double dt, const nsi_contact_term_inputs* in) {
     ns_expr zero = ns_const(0.0), one = ns_const(1.0);
     ns_expr phi0 = ns_mul(ns_const(SLOW_STEPS * dt * dt), in->a);
-    ns_expr up =
-        ns_min(ns_mul(in->beta, ns_neg(in->phi)), ns_mul(in->max_push, ns_const(dt)));
+    ns_expr up = ns_min(ns_mul(in->beta, ns_neg(in->phi)), ns_mul(in->max_push, ns_const(dt)));
     ns_expr open = ns_mul(ns_sub(one, in->beta), ns_min(in->phi, phi0));
     ns_expr goal = ns_select(ns_lt(in->phi, zero), ns_add(in->phi, up), open);
 

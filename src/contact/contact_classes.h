@@ -9,6 +9,11 @@
 // Impacts of an island that are closer than this happen together; a share of the step.
 #define NSI_SIMULTANEOUS 1e-3
 
+// A contact that rests is closed at an impact up to the way of so many steps of free fall, and a
+// negligible gap (m).
+#define NSI_CLOSED_FALLS 2.0
+#define NSI_NEGLIGIBLE_GAP 1e-9
+
 // A contact at the start of the step. Accelerations are those without contact.
 typedef struct nsi_contact_start {
     ns_expr exists;

@@ -124,6 +124,17 @@ static bool allocate_rows(const nsi_robot* robot, nsi_contact_rows* r) {
     return true;
 }
 
+void nsi_mass_factors(const nsi_robot* robot, const ns_expr* added, ns_expr* M, ns_expr* root) {
+    uint32_t nv = robot->model->sizes.nv;
+    nsi_crba(robot, M);
+    for (uint32_t k = 0; k < nv && added; k++) {
+        nsi_graph_round(robot->graph, M[k * nv + k].id); // adding zero changes no bit
+        M[k * nv + k] = ns_add(M[k * nv + k], added[k]);
+    }
+    nsi_ltdl_factor(nv, M);
+    for (uint32_t k = 0; k < nv; k++) root[k] = ns_sqrt(M[k * nv + k]);
+}
+
 bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* options, int law,
                             const nsi_candidates* at_start, const ns_expr* added,
                             nsi_contact_rows* out) {
@@ -138,14 +149,7 @@ bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* o
     if (!twists || !nsi_candidates_find(robot, pose, options, law, &out->candidates)) return false;
     nsi_candidates_follow(at_start, &out->candidates);
 
-    // The mass matrix and its factors.
-    nsi_crba(robot, out->M);
-    for (uint32_t k = 0; k < nv && added; k++) {
-        nsi_graph_round(robot->graph, out->M[k * nv + k].id); // adding zero changes no bit
-        out->M[k * nv + k] = ns_add(out->M[k * nv + k], added[k]);
-    }
-    nsi_ltdl_factor(nv, out->M);
-    for (uint32_t k = 0; k < nv; k++) out->root[k] = ns_sqrt(out->M[k * nv + k]);
+    nsi_mass_factors(robot, added, out->M, out->root);
 
     // Rows, and rows times the root of the inverse mass matrix.
     for (uint32_t i = 0; i < out->rows; i++) {

@@ -42,6 +42,9 @@ motion* nsi_unit_twists(const nsi_robot* robot, const nsi_link_pose* pose);
 void nsi_contact_row(const nsi_robot* robot, const motion* twists, const nsi_candidate* candidate,
                      vec3 d, ns_expr* row);
 
+// Factors M (nv x nv) of the mass matrix and root (nv) D^-1/2, as in nsi_contact_rows.
+void nsi_mass_factors(const nsi_robot* robot, const ns_expr* added, ns_expr* M, ns_expr* root);
+
 // The rows of all candidates of a law at the robot's configuration, with what networks have done to those
 // at the start of the step; `added` (nv) as in nsi_aba(), or NULL. False when the graph has failed.
 bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* options, int law,

@@ -10,9 +10,17 @@
 #include "contact/shapes.h"
 #include "dyn/robot.h"
 
+// How rigid contacts are found: see scene.h.
+typedef enum nsi_detection {
+    NSI_DETECT_AUTO,
+    NSI_DETECT_TRACED,  // each traced into the step, with names and networks
+    NSI_DETECT_RUN_TIME // when the step runs
+} nsi_detection;
+
 struct nsi_contact_options {
     int model;             // number of a law for all pairs; -1: as each pair says
     nsi_friction friction; // of impulses
+    nsi_detection detection;
     uint32_t sweeps; // 0: solved exactly; otherwise so many sweeps, differentiated as they are
 };
 
@@ -44,6 +52,12 @@ typedef struct nsi_candidates {
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
                          const nsi_contact_options* options, int law, nsi_candidates* out);
 
+// A geometry of the model where it is in the world, with the links at `pose`.
+nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t geom);
+
+// Two unit vectors that make a frame with the unit vector n.
+void nsi_contact_tangents(vec3 n, vec3 t[2]);
+
 // How many there are.
 uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* options, int law);
 
@@ -58,6 +72,12 @@ void nsi_candidates_follow(const nsi_candidates* named, nsi_candidates* moved);
 // contact/<pair>/<index>/mu: asked of candidates of the state at which a step begins, not of those of a
 // moved robot.
 ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k);
+
+// The pair's value of parameter k, from which that of the point follows.
+ns_expr nsi_pair_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k);
+
+// Numbers of a law's parameters among those of a pair; NULL when the trace has failed.
+const uint32_t* nsi_contact_find_slots(const nsi_robot* robot, int law);
 
 // A quantity contact/<pair>/<index>/<what>, to go on with.
 ns_expr nsi_candidate_named(const nsi_robot* robot, const nsi_candidate* candidate,

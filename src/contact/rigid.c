@@ -22,6 +22,7 @@
 #include "contact/contact_classes.h"
 #include "contact/contact_rows.h"
 #include "contact/contact_step.h"
+#include "contact/scene.h"
 
 // A contact candidate at the start of the step. Truths are 1 or 0.
 typedef struct contact_class {
@@ -252,15 +253,15 @@ static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
     const nsi_candidate* candidate = &s->candidates.data[c];
     const contact_class* at = &s->at[c];
     ns_expr zero = ns_const(0.0);
-    nsi_contact_term_inputs in = {
-        .phi = at->phi,
-        .vn = at->vn,
-        .a = at->a,
-        .share = at->share,
-        .hit = at->hit,
-        .late = at->late,
-        .beta = nsi_candidate_param(s->robot, candidate, NSI_RIGID_BETA),
-        .max_push = nsi_candidate_param(s->robot, candidate, NSI_RIGID_MAX_PUSH)};
+    nsi_contact_term_inputs in = {.phi = at->phi,
+                                  .vn = at->vn,
+                                  .a = at->a,
+                                  .share = at->share,
+                                  .hit = at->hit,
+                                  .late = at->late,
+                                  .beta = nsi_candidate_param(s->robot, candidate, NSI_RIGID_BETA),
+                                  .max_push =
+                                      nsi_candidate_param(s->robot, candidate, NSI_RIGID_MAX_PUSH)};
     nsi_contact_terms terms;
     nsi_contact_find_terms(s->dt, &in, &terms);
 
@@ -356,6 +357,10 @@ static void rigid_impulses(const nsi_robot* robot, const nsi_contact_options* op
         nsi_graph_fail(robot->graph, NS_ERR_ARGUMENT,
                        "a number of sweeps is for the contact law baumgarte; choose that law, or no"
                        " sweeps");
+        return;
+    }
+    if (nsi_scene_is_wanted(robot, options, law)) {
+        nsi_scene_impulses(robot, options, law, dt, qdd, added, impact);
         return;
     }
     if (!nsi_contact_fits(robot, s.n) || !allocate_step(&s)) return;

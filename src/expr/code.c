@@ -183,8 +183,11 @@ bool nsi_slots_release(const ns_allocator* memory, nsi_slots* slots, uint32_t sl
 
 void nsi_code_block_run(const nsi_code_block* block, nsi_block_kernel* kernel, uint32_t lanes,
                         const ns_run* run, double* x, double* y) {
-    nsi_block_args args = {
-        .params = block->params, .data = block->data, .x = x, .y = y, .scratch = x + (size_t)block->ninput * lanes};
+    nsi_block_args args = {.params = block->params,
+                           .data = block->data,
+                           .x = x,
+                           .y = y,
+                           .scratch = x + (size_t)block->ninput * lanes};
     if (block->source != NSI_NONE) {
         args.source_step = block->source_per_lane ? lanes : 1;
         args.source = run->arrays[block->source] + block->source_offset * args.source_step;

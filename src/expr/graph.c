@@ -289,9 +289,9 @@ static uint32_t block_hash(const nsi_block* block) {
 }
 
 static bool blocks_equal(const nsi_block* p, const nsi_block* q) {
-    return p->kind == q->kind && p->data == q->data && memcmp(p->params, q->params, sizeof p->params) == 0 &&
-           p->source == q->source && p->source_offset == q->source_offset && p->sink == q->sink &&
-           p->ninput == q->ninput &&
+    return p->kind == q->kind && p->data == q->data &&
+           memcmp(p->params, q->params, sizeof p->params) == 0 && p->source == q->source &&
+           p->source_offset == q->source_offset && p->sink == q->sink && p->ninput == q->ninput &&
            memcmp(p->inputs, q->inputs, p->ninput * sizeof *p->inputs) == 0;
 }
 

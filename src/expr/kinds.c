@@ -7,12 +7,17 @@
 extern const nsi_block_kind nsi_ncp, nsi_ncp_tangent, nsi_ncp_adjoint;
 extern const nsi_block_kind nsi_contact_step, nsi_contact_step_tangent, nsi_contact_step_adjoint;
 extern const nsi_block_kind nsi_convex, nsi_convex_tangent, nsi_convex_adjoint;
+// contact/scene.h
+extern const nsi_block_kind nsi_scene_detect, nsi_scene_detect_tangent, nsi_scene_detect_adjoint;
+extern const nsi_block_kind nsi_scene_respond, nsi_scene_respond_tangent, nsi_scene_respond_adjoint;
 
 static const nsi_block_kind* const kinds[] = {
-    &nsi_dense,        &nsi_dense_transpose,      &nsi_dense_outer,
-    &nsi_ncp,          &nsi_ncp_tangent,          &nsi_ncp_adjoint,
-    &nsi_contact_step, &nsi_contact_step_tangent, &nsi_contact_step_adjoint,
-    &nsi_convex,       &nsi_convex_tangent,       &nsi_convex_adjoint,
+    &nsi_dense,         &nsi_dense_transpose,       &nsi_dense_outer,
+    &nsi_ncp,           &nsi_ncp_tangent,           &nsi_ncp_adjoint,
+    &nsi_contact_step,  &nsi_contact_step_tangent,  &nsi_contact_step_adjoint,
+    &nsi_convex,        &nsi_convex_tangent,        &nsi_convex_adjoint,
+    &nsi_scene_detect,  &nsi_scene_detect_tangent,  &nsi_scene_detect_adjoint,
+    &nsi_scene_respond, &nsi_scene_respond_tangent, &nsi_scene_respond_adjoint,
 };
 
 const nsi_block_kind* nsi_block_kind_find(const char* name, size_t length) {

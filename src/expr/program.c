@@ -5,8 +5,8 @@
 struct ns_program {
     ns_allocator allocator;
     ns_program_info info;
-    nsi_interp interp; // in use when info.backend is NS_BACKEND_INTERP
-    nsi_native native; // otherwise
+    nsi_interp interp;     // in use when info.backend is NS_BACKEND_INTERP
+    nsi_native native;     // otherwise
     nsi_block_data** data; // (ndata) of its blocks
     uint32_t ndata;
 };

@@ -8,6 +8,7 @@ static _Thread_local bool muted;
 static _Thread_local int stage;
 static _Thread_local nsi_quantity_hook* hook;
 static _Thread_local void* hook_context;
+static _Thread_local nsi_quantity_filter* hook_filter;
 
 ns_graph* nsi_trace_graph(void) {
     return current;
@@ -23,6 +24,29 @@ void nsi_trace_stage(int next) {
 void nsi_trace_hook(nsi_quantity_hook* to, void* context) {
     hook = to;
     hook_context = context;
+    hook_filter = NULL;
+}
+
+void nsi_trace_filter(nsi_quantity_filter* filter) {
+    hook_filter = filter;
+}
+
+bool nsi_trace_touches(const char* prefix) {
+    return hook && (!hook_filter || hook_filter(hook_context, prefix));
+}
+
+nsi_trace_state nsi_trace_enter(ns_graph* graph) {
+    nsi_trace_state outside = {current, muted, hook};
+    current = graph;
+    muted = true;
+    hook = NULL;
+    return outside;
+}
+
+void nsi_trace_leave(nsi_trace_state outside) {
+    current = outside.graph;
+    muted = outside.muted;
+    hook = outside.hook;
 }
 
 void nsi_trace_forget(const ns_graph* graph) {

@@ -38,4 +38,18 @@ ns_expr nsi_trace_change(ns_expr changed, ns_expr given);
 typedef ns_expr nsi_quantity_hook(void* context, const char* name, ns_expr x);
 void nsi_trace_hook(nsi_quantity_hook* hook, void* context);
 
+// Does the hook care for quantities whose names begin with `prefix`? A hook without a filter cares for all.
+typedef bool nsi_quantity_filter(void* context, const char* prefix);
+void nsi_trace_filter(nsi_quantity_filter* filter);
+bool nsi_trace_touches(const char* prefix);
+
+// Trace another graph in the middle of a trace, without names and hook.
+typedef struct nsi_trace_state {
+    ns_graph* graph;
+    bool muted;
+    nsi_quantity_hook* hook;
+} nsi_trace_state;
+nsi_trace_state nsi_trace_enter(ns_graph* graph);
+void nsi_trace_leave(nsi_trace_state outside);
+
 #endif

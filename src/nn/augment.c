@@ -317,6 +317,25 @@ static ns_expr augment(void* context, const char* name, ns_expr x) {
     return x;
 }
 
+static bool begins_with(const char* name, const char* prefix) {
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+// Does a network or formula read or change a quantity with this prefix?
+static bool augments_prefix(void* context, const char* prefix) {
+    const nsi_augmenter* a = context;
+    for (uint32_t k = 0; k < a->nwatched; k++) {
+        if (begins_with(a->watched[k].name, prefix)) return true;
+    }
+    for (uint32_t u = 0; u < a->binding->ninstance; u++) {
+        const nsi_network_instance* use = &a->binding->instances[u];
+        for (uint32_t k = 0; k < use->noutput; k++) {
+            if (begins_with(use->outputs[k], prefix)) return true;
+        }
+    }
+    return false;
+}
+
 // This evaluation of the dynamics is complete: late uses get their inputs.
 static void close_evaluation(nsi_augmenter* a) {
     for (; a->nclosed < a->late.count; a->nclosed++) {
@@ -344,6 +363,7 @@ void nsi_augmenter_begin(nsi_augmenter* a) {
     a->graph->damping.count = 0;
     for (uint32_t k = 0; k < a->nwatched; k++) a->watched[k].value.id = NSI_NONE;
     nsi_trace_hook(augment, a);
+    nsi_trace_filter(augments_prefix);
 }
 
 // ---- networks in place of placeholders -------------------------------------------------------

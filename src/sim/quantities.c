@@ -70,6 +70,12 @@ static bool list_quantities(const ns_model* model, const uint8_t* live, nsi_quan
     return true;
 }
 
+// Contacts that are found at run time have no quantities: the probes are no reason to trace them.
+static bool probes_no_contacts(void* context, const char* prefix) {
+    (void)context, (void)prefix;
+    return false;
+}
+
 ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* options,
                               nsi_quantity_list* out, ns_error* error) {
     *out = (nsi_quantity_list){.arena = {.allocator = model->allocator}};
@@ -78,6 +84,7 @@ ns_status nsi_step_quantities(const ns_model* model, const nsi_step_options* opt
     nsi_step_options with = *options;
     with.binding = NULL;
     with.hook = add_probe;
+    with.filter = probes_no_contacts;
     with.nobserve = 0;
     ns_status status = nsi_step_trace(model, &with, &out->graph, error);
     if (status != NS_OK) return status;

@@ -2,6 +2,7 @@
 
 #include "sim/step.h"
 
+#include "contact/scene.h"
 #include "expr/trace.h"
 #include "sim/integrators.h"
 
@@ -403,6 +404,7 @@ static void name_penetration(const nsi_stepper* s, const nsi_robot* robot,
     for (int law = 0; law < nsi_contact_law_count(); law++) {
         nsi_candidates candidates;
         if (ns_contact_law_get(law)->stage == NS_CONTACT_STAGE_NONE) continue;
+        if (nsi_scene_is_wanted(robot, &s->options->contact, law)) return; // named by the scene
         if (!nsi_candidates_find(robot, pose, &s->options->contact, law, &candidates)) return;
         for (uint32_t c = 0; c < candidates.count; c++) {
             const nsi_contact_point* p = &candidates.data[c].point;
@@ -640,7 +642,10 @@ ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options,
 
     // The step, then quantities that take long, if any is asked for.
     if (make_step_inputs(&s)) {
-        if (options->hook) nsi_trace_hook(options->hook, options->hook_context);
+        if (options->hook) {
+            nsi_trace_hook(options->hook, options->hook_context);
+            nsi_trace_filter(options->filter);
+        }
         q = nsi_step_expressions(&s, model->sizes.nq);
         qd = nsi_step_expressions(&s, model->sizes.nv);
         if (s.graph->error.status == NS_OK) {

@@ -11,6 +11,8 @@
 
 static const ns_choice friction_rows[] = {NS_FRICTION_MAP(NS_CHOICE_ROW)};
 const ns_choices ns_frictions = NS_CHOICES("friction", friction_rows);
+static const ns_choice detection_rows[] = {NS_DETECTION_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_detections = NS_CHOICES("detection", detection_rows);
 
 ns_system_options ns_default_system_options(void) {
     return (ns_system_options){.integrator = -1, .contact = -1, .backend = NS_BACKEND_AUTO};
@@ -133,6 +135,7 @@ nsi_step_options nsi_system_step_options(const ns_model* model, const ns_system_
         .contact = {.model = options->contact,
                     .friction = options->friction == NS_FRICTION_PYRAMID ? NSI_FRICTION_PYRAMID
                                                                          : NSI_FRICTION_CONE,
+                    .detection = (nsi_detection)options->detection,
                     .sweeps = options->contact_sweeps}};
     // Rigid contact needs an integrator that supports it: what the model's file says gives way, a
     // choice made here does not.
@@ -237,6 +240,10 @@ ns_status nsi_system_check_options(const ns_system_options* options, ns_error* e
     if (options->contact != -1 && !ns_contact_law_get(options->contact)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.contact is %d, which is no contact law",
                         options->contact);
+    }
+    if (!ns_choice_has(&ns_detections, (int)options->detection)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "options.detection is %d, which is none",
+                        (int)options->detection);
     }
     if (!ns_choice_has(&ns_frictions, (int)options->friction)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.friction is %d, which is none",
