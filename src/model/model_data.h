@@ -154,7 +154,7 @@ typedef struct nsi_pairs {
     nsi_arena strings;               // names and notes
 } nsi_pairs;
 
-enum { NSI_MAX_PAIRS = 4096 };
+enum { NSI_MAX_PAIRS = 1 << 16 };
 enum { NSI_MAX_VERTICES = 4096 }; // of one geometry
 
 // Pairs given by hand in their order, then those that follow from groups in the order of their later
