@@ -17,6 +17,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Source -> the tests that cover it: parts of one algorithm that has one test, drawings that are looked
 # at through their figure, tables of constants.
 EXCEPTIONS = {
+    "apps/contact/drops.c": "contact/test_contact_trials",
+    "apps/contact/impacts.c": "contact/test_contact_trials",
+    "apps/contact/mujoco_peer.c": "contact/test_contact_trials",
+    "apps/contact/pushes.c": "contact/test_contact_trials",
+    "apps/contact/rig.c": "contact/test_contact_trials",
+    "apps/contact/stance.c": "contact/test_contact_trials",
+    "apps/contact/targets.c": "contact/test_contact_trials",
     "apps/quadruped/imitation.c": "quadruped/test_tuning quadruped/test_walk_experiment",
     "apps/quadruped/quadruped_main.c": "quadruped/test_walk_experiment",
     "apps/quadruped/support.c": "quadruped/test_walk_experiment",
