@@ -33,6 +33,7 @@ EXCEPTIONS = {
     "src/contact/convex_kernels.c": "contact/test_convex_block",
     "src/contact/contact_rows.c": "contact/test_forces contact/test_cases",
     "src/contact/ncp_kernels.c": "contact/test_ncp",
+    "src/contact/second_derivative_kernels.c": "contact/test_second_derivative",
     "src/contact/stages.c": "contact/test_laws contact/test_cases",
     "src/contact/sweeps.c": "contact/test_resting contact/test_cases",
     "src/discover/backward_selection.c": "discover/test_discover",

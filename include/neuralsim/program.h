@@ -98,7 +98,8 @@ NS_API ns_status ns_graph_lower(const ns_graph* graph, bool fuse, ns_graph** out
 ///                     double* const* sinks, double* work);
 ///     enum { <function>_inputs, ..._outputs, ..._work };  // numbers of doubles
 /// The same graph gives the same text, byte for byte. Compile it with -ffp-contract=off for the
-/// same bits as the other backends.
+/// same bits as the other backends; with GCC and second derivatives of rigid contact also with
+/// -fno-tree-slp-vectorize, since GCC contracts complex products regardless.
 /// @param function  a C identifier of at most 100 characters that is no keyword or name of the C
 ///                  library and does not begin with ns_
 /// @param out       receives the text; free it with ns_text_free()

@@ -290,6 +290,31 @@ NS_API ns_status ns_rollout_vjp(const ns_system* system, ns_workspace* work,
                                 const ns_rollout_args* args, const ns_rollout_adjoint* adjoint,
                                 ns_error* error);
 
+/// Build what ns_rollout_hvp() needs: programs for the second derivatives of a step. Workspaces that are
+/// created after it have room for these. Calling it again does nothing.
+/// @return NS_OK; NS_ERR_LIMIT, NS_ERR_NOMEM
+NS_API ns_status ns_system_build_hvp(ns_system* system, ns_error* error);
+
+/// The product of a Hessian with a direction (dx0, dcontrols, dparams, dweights), for a cost L of states
+/// and observations. Computes in one forward and one reverse sweep
+///
+///     direction   dstates and dobservations, as ns_rollout_jvp()
+///     gradient    the gradient of L, as ns_rollout_vjp(), from its derivatives for states and observations
+///     product     the derivative of that gradient along the direction, by state, control, parameter and
+///                 weight. Its seeds are the tangents of the seeds: for L = sum of l(x_t) those of the
+///                 gradient are grad l(x_t), those of the product hess l(x_t) dx_t. NULL when L is linear
+///
+/// Seeds that depend on the motion come from ns_rollout_jvp() with the same direction. Results may be NULL,
+/// the three structs may not, and certificates must be. Allocates nothing.
+///
+/// With contact the Hessian is that of a motion whose contacts happen in the same order, and press, slide
+/// and stick as they do (docs/contact-gradients.md).
+/// @return as ns_rollout_vjp(); NS_ERR_ARGUMENT when ns_system_build_hvp() was not called first
+NS_API ns_status ns_rollout_hvp(const ns_system* system, ns_workspace* work,
+                                const ns_rollout_args* args, const ns_rollout_tangent* direction,
+                                const ns_rollout_adjoint* gradient,
+                                const ns_rollout_adjoint* product, ns_error* error);
+
 #ifdef __cplusplus
 }
 #endif

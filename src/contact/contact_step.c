@@ -4,6 +4,7 @@
 #include "contact/contact_step.h"
 
 #include "contact/ncp_kernels.h"
+#include "contact/second_derivative.h"
 
 enum { EXTRA_VECTORS = 24, TOLD_NUMBERS = 4, PROBLEMS = 4 };
 
@@ -120,8 +121,8 @@ const nsi_block_kind nsi_contact_step_tangent = {
     .nparam = 3,
     .param_names = {"contacts", "cone", "velocities"},
     .sizes = step_tangent_sizes,
-    .jvp = nsi_ncp_no_jvp,
-    .vjp = nsi_ncp_no_vjp,
+    .jvp = nsi_tangent_jvp,
+    .vjp = nsi_tangent_vjp,
     .kernel = step_tangent_kernel,
     .c_name = "ns_contact_step_tangent_block",
     .c_shared = step_source,
@@ -133,8 +134,8 @@ const nsi_block_kind nsi_contact_step_adjoint = {
     .nparam = 3,
     .param_names = {"contacts", "cone", "velocities"},
     .sizes = step_adjoint_sizes,
-    .jvp = nsi_ncp_no_jvp,
-    .vjp = nsi_ncp_no_vjp,
+    .jvp = nsi_adjoint_jvp,
+    .vjp = nsi_adjoint_vjp,
     .kernel = step_adjoint_kernel,
     .c_name = "ns_contact_step_adjoint_block",
     .c_shared = step_source,

@@ -4,6 +4,7 @@
 #include "contact/convex_block.h"
 
 #include "contact/convex_kernels.h"
+#include "contact/second_derivative.h"
 
 enum { CONVEX_TOLD = 4 }; // numbers behind the impulses
 
@@ -119,8 +120,8 @@ const nsi_block_kind nsi_convex_tangent = {
     .nparam = 2,
     .param_names = {"contacts", "velocities"},
     .sizes = convex_tangent_sizes,
-    .jvp = nsi_ncp_no_jvp,
-    .vjp = nsi_ncp_no_vjp,
+    .jvp = nsi_tangent_jvp,
+    .vjp = nsi_tangent_vjp,
     .kernel = convex_tangent_kernel,
     .c_name = "ns_convex_tangent_block",
     .c_shared = convex_source,
@@ -132,8 +133,8 @@ const nsi_block_kind nsi_convex_adjoint = {
     .nparam = 2,
     .param_names = {"contacts", "velocities"},
     .sizes = convex_adjoint_sizes,
-    .jvp = nsi_ncp_no_jvp,
-    .vjp = nsi_ncp_no_vjp,
+    .jvp = nsi_adjoint_jvp,
+    .vjp = nsi_adjoint_vjp,
     .kernel = convex_adjoint_kernel,
     .c_name = "ns_convex_adjoint_block",
     .c_shared = convex_source,

@@ -3,6 +3,7 @@
 #include "contact/ncp.h"
 
 #include "contact/ncp_kernels.h"
+#include "contact/second_derivative.h"
 
 static const nsi_ncp_kernels* kernels(void) {
 #ifdef NSI_HAVE_AVX2_KERNELS
@@ -110,18 +111,22 @@ static void value_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, u
     for (uint32_t k = 0; k < count && node != NSI_NONE; k++) xbar[k] = nsi_graph_out(g, node, k);
 }
 
-// The derivative of a frozen pattern is not differentiated again.
+// For blocks without second derivatives, as those of contacts that are found when the step runs.
 void nsi_ncp_no_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
                     uint32_t dsink, nsi_id* dy) {
     (void)dx, (void)dsource, (void)dsink, (void)dy;
-    nsi_graph_fail(g, NS_ERR_UNSUPPORTED, "%s: contact impulses have first derivatives only",
+    nsi_graph_fail(g, NS_ERR_UNSUPPORTED,
+                   "%s: contacts that are found at run time have first derivatives only; choose"
+                   " detection traced",
                    block->kind->name);
 }
 
 void nsi_ncp_no_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,
                     uint32_t source_bar, nsi_id* xbar) {
     (void)ybar, (void)sink_seed, (void)source_bar, (void)xbar;
-    nsi_graph_fail(g, NS_ERR_UNSUPPORTED, "%s: contact impulses have first derivatives only",
+    nsi_graph_fail(g, NS_ERR_UNSUPPORTED,
+                   "%s: contacts that are found at run time have first derivatives only; choose"
+                   " detection traced",
                    block->kind->name);
 }
 
@@ -164,8 +169,8 @@ const nsi_block_kind nsi_ncp_tangent = {
     .nparam = 3,
     .param_names = {"contacts", "cone", "velocities"},
     .sizes = tangent_sizes,
-    .jvp = nsi_ncp_no_jvp,
-    .vjp = nsi_ncp_no_vjp,
+    .jvp = nsi_tangent_jvp,
+    .vjp = nsi_tangent_vjp,
     .kernel = tangent_kernel,
     .c_name = "ns_ncp_tangent_block",
     .c_shared = ncp_source,
@@ -178,8 +183,8 @@ const nsi_block_kind nsi_ncp_adjoint = {
     .nparam = 3,
     .param_names = {"contacts", "cone", "velocities"},
     .sizes = adjoint_sizes,
-    .jvp = nsi_ncp_no_jvp,
-    .vjp = nsi_ncp_no_vjp,
+    .jvp = nsi_adjoint_jvp,
+    .vjp = nsi_adjoint_vjp,
     .kernel = adjoint_kernel,
     .c_name = "ns_ncp_adjoint_block",
     .c_shared = ncp_source,

@@ -58,7 +58,7 @@ typedef struct nsi_ncp_kept {
 nsi_id nsi_ncp_append(ns_graph* g, const nsi_block_kind* kind, const nsi_block* value,
                       const nsi_ncp_kept* kept, const nsi_id* more, uint32_t nmore);
 
-// Derivatives of derivatives: fail the graph.
+// For derivatives of a block that has first ones only: fail the graph.
 void nsi_ncp_no_jvp(ns_graph* g, const nsi_block* block, const nsi_id* dx, uint32_t dsource,
                     uint32_t dsink, nsi_id* dy);
 void nsi_ncp_no_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar, uint32_t sink_seed,

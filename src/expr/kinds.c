@@ -7,6 +7,10 @@
 extern const nsi_block_kind nsi_ncp, nsi_ncp_tangent, nsi_ncp_adjoint;
 extern const nsi_block_kind nsi_contact_step, nsi_contact_step_tangent, nsi_contact_step_adjoint;
 extern const nsi_block_kind nsi_convex, nsi_convex_tangent, nsi_convex_adjoint;
+// contact/second_derivative.h
+extern const nsi_block_kind nsi_ncp_tangent_tangent, nsi_ncp_adjoint_tangent;
+extern const nsi_block_kind nsi_contact_step_tangent_tangent, nsi_contact_step_adjoint_tangent;
+extern const nsi_block_kind nsi_convex_tangent_tangent, nsi_convex_adjoint_tangent;
 // contact/scene.h
 extern const nsi_block_kind nsi_scene_detect, nsi_scene_detect_tangent, nsi_scene_detect_adjoint;
 extern const nsi_block_kind nsi_scene_respond, nsi_scene_respond_tangent, nsi_scene_respond_adjoint;
@@ -16,6 +20,9 @@ static const nsi_block_kind* const kinds[] = {
     &nsi_ncp,           &nsi_ncp_tangent,           &nsi_ncp_adjoint,
     &nsi_contact_step,  &nsi_contact_step_tangent,  &nsi_contact_step_adjoint,
     &nsi_convex,        &nsi_convex_tangent,        &nsi_convex_adjoint,
+    &nsi_ncp_tangent_tangent,          &nsi_ncp_adjoint_tangent,
+    &nsi_contact_step_tangent_tangent, &nsi_contact_step_adjoint_tangent,
+    &nsi_convex_tangent_tangent,       &nsi_convex_adjoint_tangent,
     &nsi_scene_detect,  &nsi_scene_detect_tangent,  &nsi_scene_detect_adjoint,
     &nsi_scene_respond, &nsi_scene_respond_tangent, &nsi_scene_respond_adjoint,
 };

@@ -18,9 +18,9 @@
 // Sums over robots are made per tile and lane, those for weights per chunk of tiles, and added up in
 // order at the end: the result does not depend on the number of threads.
 
+#include "sim/rollout.h"
 #include "sim/certificate_notes.h"
 #include "sim/integrators.h"
-#include "sim/system.h"
 
 #include <float.h>
 #include <math.h>
@@ -29,58 +29,11 @@
 #include <omp.h>
 #endif
 
-enum { LANES = 4, CHUNKS = 32 };
-
-typedef struct thread_memory {
-    double* records;       // (segment + 1) records
-    double* checkpoints;   // state at the beginning of each segment
-    double* in;            // inputs of the forward derivative
-    double* out;           // outputs of the reverse or forward derivative
-    double* adjoint;       // of the state
-    double* spare_weights; // (nw) for gradients that are dropped: certificates only
-    double** spare_sinks;  // of the arrays in them
-    void* work;
-} thread_memory;
-
-struct ns_workspace {
-    ns_allocator allocator;
-    const ns_system* system;
-    ns_workspace_size size;
-    uint32_t segment; // steps whose records are kept
-    thread_memory* thread;
-    double* dparams;       // per tile: (np) x lanes
-    double* dweights;      // per chunk: (nw)
-    const double** arrays; // the system's arrays of weights, then their tangents
-    double** sinks;        // per chunk: where the gradient of each array goes
-    uint32_t* failed_step; // per tile: first step whose result is not finite, or NSI_NONE
-    uint32_t* failed_lane;
-    uint32_t* failed_input; // per tile: state or parameter whose derivative is not finite
-};
-
-// One tile at work.
-typedef struct tile {
-    const ns_system* s;
-    const ns_rollout_args* args;
-    thread_memory* memory;
-    uint32_t number, first, count; // robots first .. first + count
-    const double* const* arrays;
-    double* const* sinks;
-    uint32_t lanes, form;
-    ns_gradient_certificate* certificate; // (batch) of a gradient, or NULL
-} tile;
-
-static uint32_t tile_count(uint32_t batch) {
-    return (batch - 1) / LANES + 1;
-}
+enum { CHUNKS = 32 };
 
 // Parts of a batch that have a gradient of the weights each.
-static uint32_t chunk_count(uint32_t batch) {
-    return tile_count(batch) < CHUNKS ? tile_count(batch) : CHUNKS;
-}
-
-static size_t record_size(const ns_system* s) {
-    const ns_system_sizes* z = &s->sizes;
-    return 2 * (nsi_step_ny(s) + z->nx) + z->nc + z->np;
+uint32_t nsi_chunk_count(uint32_t batch) {
+    return nsi_tile_count(batch) < CHUNKS ? nsi_tile_count(batch) : CHUNKS;
 }
 
 // ---- workspace -----------------------------------------------------------------------------
@@ -91,34 +44,42 @@ static size_t rollout_work_size(const ns_system* s) {
         size = nsi_max_size(size, ns_program_work_size(s->step[f]));
         size = nsi_max_size(size, ns_program_work_size(s->jvp[f]));
         size = nsi_max_size(size, ns_program_work_size(s->vjp[f]));
+        if (s->hvp[f]) size = nsi_max_size(size, ns_program_work_size(s->hvp[f]));
     }
     return size;
 }
 
+// Numbers per lane that a segment is recomputed from: the state, with its tangent for ns_rollout_hvp().
+static size_t checkpoint_size(const ns_system* s) {
+    return (s->hvp[0] ? 2 : 1) * (size_t)s->sizes.nx;
+}
+
 static bool allocate_thread(const ns_system* s, uint32_t steps, uint32_t segment,
-                            thread_memory* m) {
+                            nsi_thread_memory* m) {
     const ns_system_sizes* z = &s->sizes;
     const ns_allocator* memory = &s->allocator;
-    size_t number = LANES * sizeof(double);
-    m->records = nsi_alloc_zeroed(memory, ((size_t)segment + 1) * record_size(s) * number);
-    m->checkpoints = nsi_alloc(memory, ((size_t)steps / segment + 2) * z->nx * number);
+    size_t number = NSI_TILE_LANES * sizeof(double);
+    m->records = nsi_alloc_zeroed(memory, ((size_t)segment + 1) * nsi_record_size(s) * number);
+    m->checkpoints = nsi_alloc(memory, ((size_t)steps / segment + 2) * checkpoint_size(s) * number);
     m->in = nsi_alloc(memory, 2 * ((size_t)z->nx + z->nc + z->np + 1) * number);
+    size_t reverse_inputs = nsi_step_ny(s) + 2 * (size_t)z->nx + z->nc + z->np;
+    m->hvp_in = nsi_alloc(memory, (s->hvp[0] ? 2 * reverse_inputs : 1) * number);
     m->out = nsi_alloc(memory, 2 * (nsi_step_ny(s) + z->nx + z->nc + z->np + 1) * number);
-    m->adjoint = nsi_alloc(memory, ((size_t)z->nx + 1) * number);
+    m->adjoint = nsi_alloc(memory, (checkpoint_size(s) + 1) * number);
     m->spare_weights = nsi_alloc(memory, ((size_t)z->nw + 1) * sizeof *m->spare_weights);
     m->spare_sinks = nsi_alloc(memory, ((size_t)s->narray + 1) * sizeof *m->spare_sinks);
     m->work = nsi_alloc(memory, rollout_work_size(s));
     for (uint32_t k = 0; m->spare_weights && m->spare_sinks && k < s->narray; k++) {
         m->spare_sinks[k] = m->spare_weights + s->arrays[k].offset;
     }
-    return m->records && m->checkpoints && m->in && m->out && m->adjoint && m->spare_weights &&
-           m->spare_sinks && m->work;
+    return m->records && m->checkpoints && m->in && m->hvp_in && m->out && m->adjoint &&
+           m->spare_weights && m->spare_sinks && m->work;
 }
 
 // The longest segment whose records and checkpoints fit the bound; 0 when none does.
 static uint32_t choose_segment(const ns_system* s, uint32_t steps, double bytes) {
-    double record = (double)record_size(s) * LANES * sizeof(double);
-    double state = (double)s->sizes.nx * LANES * sizeof(double);
+    double record = (double)nsi_record_size(s) * NSI_TILE_LANES * sizeof(double);
+    double state = (double)checkpoint_size(s) * NSI_TILE_LANES * sizeof(double);
     for (double segment = steps;; segment = floor(segment / 1.25)) {
         if (segment < 1.0) return 0;
         if ((segment + 1) * record + (steps / segment + 2) * state <= bytes) {
@@ -146,7 +107,7 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
     if (w->size.max_bytes == 0) w->size.max_bytes = (size_t)1 << 30;
 
     // Threads: a tile of lanes is the smallest piece of work.
-    uint32_t tiles = tile_count(size->batch);
+    uint32_t tiles = nsi_tile_count(size->batch);
 #ifdef _OPENMP
     if (w->size.threads == 0) w->size.threads = (uint32_t)omp_get_num_procs();
 #else
@@ -167,13 +128,15 @@ ns_status ns_workspace_create(const ns_system* system, const ns_workspace_size* 
     // Gradients are added up by tile and by chunk, and summed in a fixed order: results do not
     // depend on the number of threads.
     w->thread = nsi_alloc_zeroed(&w->allocator, w->size.threads * sizeof *w->thread);
-    w->dparams =
-        nsi_alloc(&w->allocator, ((size_t)tiles * system->sizes.np + 1) * LANES * sizeof(double));
-    uint32_t narray = system->narray, chunks = chunk_count(size->batch);
+    size_t parts = system->hvp[0] ? 2 : 1; // a gradient, and its product with a direction
+    w->hvp = system->hvp[0] != NULL;
+    w->dparams = nsi_alloc(&w->allocator, (parts * tiles * system->sizes.np + 1) * NSI_TILE_LANES *
+                                              sizeof(double));
+    uint32_t narray = system->narray, chunks = nsi_chunk_count(size->batch);
     w->dweights =
-        nsi_alloc(&w->allocator, ((size_t)chunks * system->sizes.nw + 1) * sizeof(double));
+        nsi_alloc(&w->allocator, ((parts * chunks + 1) * system->sizes.nw + 1) * sizeof(double));
     w->arrays = nsi_alloc(&w->allocator, (2 * (size_t)narray + 1) * sizeof *w->arrays);
-    w->sinks = nsi_alloc(&w->allocator, ((size_t)chunks * narray + 1) * sizeof *w->sinks);
+    w->sinks = nsi_alloc(&w->allocator, (parts * chunks * narray + 1) * sizeof *w->sinks);
     w->failed_step = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
     w->failed_lane = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
     w->failed_input = nsi_alloc(&w->allocator, tiles * sizeof(uint32_t));
@@ -198,6 +161,7 @@ void ns_workspace_free(ns_workspace* w) {
         nsi_free(&memory, w->thread[t].records);
         nsi_free(&memory, w->thread[t].checkpoints);
         nsi_free(&memory, w->thread[t].in);
+        nsi_free(&memory, w->thread[t].hvp_in);
         nsi_free(&memory, w->thread[t].out);
         nsi_free(&memory, w->thread[t].adjoint);
         nsi_free(&memory, w->thread[t].spare_weights);
@@ -274,32 +238,33 @@ static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_
 
 // ---- lanes ---------------------------------------------------------------------------------
 
-static tile make_tile(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
-                      uint32_t number) {
+static nsi_tile make_tile(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                          uint32_t number) {
     uint32_t thread = 0;
 #ifdef _OPENMP
     thread = (uint32_t)omp_get_thread_num();
 #endif
-    tile t = {.s = s,
-              .args = args,
-              .memory = &w->thread[thread],
-              .number = number,
-              .arrays = w->arrays,
-              .sinks = w->sinks};
-    t.first = number * LANES;
-    t.count = args->batch - t.first < LANES ? args->batch - t.first : LANES;
+    nsi_tile t = {.s = s,
+                  .args = args,
+                  .memory = &w->thread[thread],
+                  .number = number,
+                  .arrays = w->arrays,
+                  .sinks = w->sinks};
+    t.first = number * NSI_TILE_LANES;
+    t.count = args->batch - t.first < NSI_TILE_LANES ? args->batch - t.first : NSI_TILE_LANES;
     t.form = t.count == 1 ? NSI_FORM_ONE : NSI_FORM_FOUR;
-    t.lanes = t.count == 1 ? 1 : LANES;
+    t.lanes = t.count == 1 ? 1 : NSI_TILE_LANES;
     return t;
 }
 
 // Robot of a lane; lanes that are left over repeat the last robot.
-static size_t robot_of(const tile* t, uint32_t lane) {
+static size_t robot_of(const nsi_tile* t, uint32_t lane) {
     return t->first + (lane < t->count ? lane : t->count - 1);
 }
 
 // Rows of `from`, `stride` apart per robot, into [component][lane]; NULL: zeros.
-static void gather(const tile* t, const double* from, size_t stride, size_t count, double* to) {
+void nsi_tile_gather(const nsi_tile* t, const double* from, size_t stride, size_t count,
+                     double* to) {
     for (uint32_t l = 0; l < t->lanes; l++) {
         const double* row = from ? from + robot_of(t, l) * stride : NULL;
         for (size_t k = 0; k < count; k++) to[k * t->lanes + l] = row ? row[k] : 0.0;
@@ -308,24 +273,25 @@ static void gather(const tile* t, const double* from, size_t stride, size_t coun
 
 // Add the seeds of robots. Lanes that are left over have none: gradients for weights are summed over
 // lanes.
-static void add_seeds(const tile* t, const double* from, size_t stride, size_t count, double* to) {
+void nsi_tile_add(const nsi_tile* t, const double* from, size_t stride, size_t count, double* to) {
     for (uint32_t l = 0; from && l < t->count; l++) {
         const double* row = from + (t->first + l) * stride;
         for (size_t k = 0; k < count; k++) to[k * t->lanes + l] += row[k];
     }
 }
 
-static void scatter(const tile* t, const double* from, size_t stride, size_t count, double* to) {
+void nsi_tile_scatter(const nsi_tile* t, const double* from, size_t stride, size_t count,
+                      double* to) {
     for (uint32_t l = 0; to && l < t->count; l++) {
         double* row = to + (t->first + l) * stride;
         for (size_t k = 0; k < count; k++) row[k] = from[k * t->lanes + l];
     }
 }
 
-static void gather_params(const tile* t, const double* params, double* to) {
+void nsi_tile_gather_params(const nsi_tile* t, const double* params, double* to) {
     const ns_system_sizes* z = &t->s->sizes;
     if (params) {
-        gather(t, params, t->args->per_robot_params ? z->np : 0, z->np, to);
+        nsi_tile_gather(t, params, t->args->per_robot_params ? z->np : 0, z->np, to);
         return;
     }
     for (uint32_t k = 0; k < z->np; k++) {
@@ -335,25 +301,25 @@ static void gather_params(const tile* t, const double* params, double* to) {
 }
 
 // Parts of a record.
-static double* record_at(const tile* t, size_t k) {
-    return t->memory->records + k * record_size(t->s) * t->lanes;
+static double* record_at(const nsi_tile* t, size_t k) {
+    return t->memory->records + k * nsi_record_size(t->s) * t->lanes;
 }
-static double* record_x(const tile* t, size_t k) {
+static double* record_x(const nsi_tile* t, size_t k) {
     return record_at(t, k) + nsi_step_ny(t->s) * t->lanes;
 }
-static double* record_c(const tile* t, size_t k) {
+static double* record_c(const nsi_tile* t, size_t k) {
     return record_x(t, k) + t->s->sizes.nx * t->lanes;
 }
-static double* record_p(const tile* t, size_t k) {
+static double* record_p(const nsi_tile* t, size_t k) {
     return record_c(t, k) + t->s->sizes.nc * t->lanes;
 }
-static double* record_seeds(const tile* t, size_t k) {
+static double* record_seeds(const nsi_tile* t, size_t k) {
     return record_p(t, k) + t->s->sizes.np * t->lanes;
 }
 
 // ---- how well impulses were found ----------------------------------------------------------
 
-static void begin_report(const tile* t) {
+void nsi_tile_begin_report(const nsi_tile* t) {
     for (uint32_t l = 0; l < t->count; l++) {
         uint32_t robot = t->first + l;
         if (t->args->contact) t->args->contact[robot] = (ns_contact_report){0};
@@ -362,7 +328,7 @@ static void begin_report(const tile* t) {
 }
 
 // Note what the solver of a step put out behind its observations `y`.
-static void report_contact(const tile* t, const double* y, uint32_t step) {
+void nsi_tile_report_contact(const nsi_tile* t, const double* y, uint32_t step) {
     uint32_t nsolver = t->s->nsolver;
     if ((!t->args->contact && !t->certificate) || nsolver == 0) return;
     const double* told = y + t->s->sizes.ny * t->lanes;
@@ -380,48 +346,49 @@ static void report_contact(const tile* t, const double* y, uint32_t step) {
 // ---- forward -------------------------------------------------------------------------------
 
 // Steps `from` .. `from + count` from the state in record 0.
-static void forward_segment(const tile* t, uint32_t from, uint32_t count, bool report) {
+static void forward_segment(const nsi_tile* t, uint32_t from, uint32_t count, bool report) {
     const ns_system_sizes* z = &t->s->sizes;
     const ns_rollout_args* a = t->args;
     const size_t steps = a->steps;
     for (uint32_t k = 0; k < count; k++) {
         size_t step = from + k;
         if (a->controls) {
-            gather(t, a->controls + step * z->nc, steps * z->nc, z->nc, record_c(t, k));
+            nsi_tile_gather(t, a->controls + step * z->nc, steps * z->nc, z->nc, record_c(t, k));
         }
         ns_program_run(t->s->step[t->form], &(ns_run){.in = record_x(t, k),
                                                       .out = record_at(t, k + 1),
                                                       .arrays = t->arrays,
                                                       .work = t->memory->work});
         if (!report) continue;
-        report_contact(t, record_at(t, k + 1), (uint32_t)step);
-        scatter(t, record_x(t, k + 1), (steps + 1) * z->nx, z->nx,
-                a->states ? a->states + (step + 1) * z->nx : NULL);
-        scatter(t, record_at(t, k + 1), steps * z->ny, z->ny,
-                a->observations ? a->observations + step * z->ny : NULL);
+        nsi_tile_report_contact(t, record_at(t, k + 1), (uint32_t)step);
+        nsi_tile_scatter(t, record_x(t, k + 1), (steps + 1) * z->nx, z->nx,
+                         a->states ? a->states + (step + 1) * z->nx : NULL);
+        nsi_tile_scatter(t, record_at(t, k + 1), steps * z->ny, z->ny,
+                         a->observations ? a->observations + step * z->ny : NULL);
     }
 }
 
 // Everything that does not change from step to step.
-static void prepare_records(const tile* t, uint32_t segment) {
+static void prepare_records(const nsi_tile* t, uint32_t segment) {
     const ns_system_sizes* z = &t->s->sizes;
     uint32_t used = t->args->steps < segment ? t->args->steps : segment;
     for (uint32_t k = 0; k < used; k++) {
         if (k == 0) {
-            gather_params(t, t->args->params, record_p(t, 0));
+            nsi_tile_gather_params(t, t->args->params, record_p(t, 0));
         } else {
             memcpy(record_p(t, k), record_p(t, 0), z->np * t->lanes * sizeof(double));
         }
         if (!t->args->controls) memset(record_c(t, k), 0, z->nc * t->lanes * sizeof(double));
     }
-    begin_report(t);
-    gather(t, t->args->x0, z->nx, z->nx, record_x(t, 0));
-    scatter(t, record_x(t, 0), ((size_t)t->args->steps + 1) * z->nx, z->nx, t->args->states);
+    nsi_tile_begin_report(t);
+    nsi_tile_gather(t, t->args->x0, z->nx, z->nx, record_x(t, 0));
+    nsi_tile_scatter(t, record_x(t, 0), ((size_t)t->args->steps + 1) * z->nx, z->nx,
+                     t->args->states);
 }
 
 // All steps; leaves the last segment's records. A number that is not finite stays so, hence one
 // look per segment is enough.
-static void forward_tile(const tile* t, ns_workspace* w) {
+static void forward_tile(const nsi_tile* t, ns_workspace* w) {
     const ns_system_sizes* z = &t->s->sizes;
     const size_t state = z->nx * t->lanes;
     w->failed_step[t->number] = NSI_NONE;
@@ -474,10 +441,10 @@ static void advise(const ns_system* s, const double* x, uint32_t step, char* tex
 static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                               ns_error* error) {
     const ns_system_sizes* z = &s->sizes;
-    uint32_t tiles = (args->batch - 1) / LANES + 1;
+    uint32_t tiles = (args->batch - 1) / NSI_TILE_LANES + 1;
     for (uint32_t n = 0; n < tiles; n++) {
         if (w->failed_step[n] == NSI_NONE) continue;
-        uint32_t robot = n * LANES + w->failed_lane[n];
+        uint32_t robot = n * NSI_TILE_LANES + w->failed_lane[n];
         if (robot >= args->batch) robot = args->batch - 1;
         // Go there again with this robot alone, to have the inputs of the bad step.
         ns_rollout_args alone = *args;
@@ -489,7 +456,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
         if (args->per_robot_params) alone.params += (size_t)robot * z->np;
 
         // One step at a time, as far as the one that failed.
-        tile t = make_tile(s, w, &alone, 0);
+        nsi_tile t = make_tile(s, w, &alone, 0);
         prepare_records(&t, w->segment);
         for (uint32_t step = 0; step < w->failed_step[n]; step++) {
             forward_segment(&t, step, 1, false);
@@ -510,72 +477,63 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
     return NS_OK;
 }
 
-// The work of one tile.
-typedef void tile_work(const tile* t, ns_workspace* w, const void* job);
-
-// Where programs find weights and put their gradients, of which those that `chunks` parts of the
-// batch add up begin at zero; `dweights` (nw) are tangents, or NULL for zero.
+// Where programs find weights and put their gradients, of which those that `chunks` parts of the batch
+// add up begin at zero; `dweights` (nw) are tangents, or NULL for zero. With `second` a chunk has two
+// gradients, one behind the other; behind all of them are zeros.
 static void set_arrays(const ns_system* s, ns_workspace* w, const double* weights,
-                       const double* dweights, uint32_t chunks) {
-    uint32_t narray = s->narray, nw = s->sizes.nw;
-    memset(w->dweights, 0, (size_t)chunks * nw * sizeof(double));
+                       const double* dweights, uint32_t chunks, bool second) {
+    const uint32_t narray = s->narray, nw = s->sizes.nw, parts = second ? 2 : 1;
+    const size_t gradients = (size_t)chunks * parts;
+    memset(w->dweights, 0, (gradients + 1) * nw * sizeof(double));
     for (uint32_t k = 0; k < narray; k++) {
         uint32_t offset = s->arrays[k].offset;
         w->arrays[k] = (weights ? weights : s->weights) + offset;
-        // Zero tangents: the gradient's memory is zero and not written by a forward derivative.
-        w->arrays[narray + k] = (dweights ? dweights : w->dweights) + offset;
-        for (uint32_t c = 0; c < chunks; c++) {
-            w->sinks[c * narray + k] = w->dweights + (size_t)c * nw + offset;
+        w->arrays[narray + k] = (dweights ? dweights : w->dweights + gradients * nw) + offset;
+        for (size_t c = 0; c < gradients; c++) {
+            w->sinks[c * narray + k] = w->dweights + c * nw + offset;
         }
     }
 }
 
-// What is done with a tile: forward alone, or a derivative described by `job`.
-typedef struct tile_task {
-    tile_work* work;
-    const void* job;
-    const double* dweights; // tangents, or NULL
-    bool gradient;          // of the weights: their sinks are written
-} tile_task;
-
 // All tiles, in chunks shared out to threads; then see whether every robot stayed finite.
-static ns_status run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
-                           const tile_task* task, ns_error* error) {
+ns_status nsi_run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                        const nsi_tile_task* task, ns_error* error) {
     ns_status status = check_args(s, w, args, error);
     if (status != NS_OK) return status;
-    uint64_t tiles = tile_count(args->batch);
+    uint64_t tiles = nsi_tile_count(args->batch);
     bool sums = task->gradient && s->sizes.nw > 0; // otherwise a chunk is a tile
-    int chunks = (int)(sums ? chunk_count(args->batch) : tile_count(args->batch));
-    set_arrays(s, w, args->weights, task->dweights, sums ? (uint32_t)chunks : 1);
+    int chunks = (int)(sums ? nsi_chunk_count(args->batch) : nsi_tile_count(args->batch));
+    set_arrays(s, w, args->weights, task->dweights, sums ? (uint32_t)chunks : 1, task->second);
+    const size_t nsink = (task->second ? 2 : 1) * (size_t)s->narray;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
 #endif
     for (int c = 0; c < chunks; c++) {
         uint32_t end = (uint32_t)(tiles * ((uint64_t)c + 1) / (uint64_t)chunks);
         for (uint32_t n = (uint32_t)(tiles * (uint64_t)c / (uint64_t)chunks); n < end; n++) {
-            tile t = make_tile(s, w, args, n);
-            if (sums) t.sinks = w->sinks + (size_t)c * s->narray;
+            nsi_tile t = make_tile(s, w, args, n);
+            if (sums) t.sinks = w->sinks + (size_t)c * nsink;
             task->work(&t, w, task->job);
         }
     }
     return check_finite(s, w, args, error);
 }
 
-static void value_work(const tile* t, ns_workspace* w, const void* job) {
+static void value_work(const nsi_tile* t, ns_workspace* w, const void* job) {
     (void)job;
     forward_tile(t, w);
 }
 
 ns_status ns_rollout(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                      ns_error* error) {
-    return run_tiles(s, w, args, &(tile_task){.work = value_work}, error);
+    return nsi_run_tiles(s, w, args, &(nsi_tile_task){.work = value_work}, error);
 }
 
 // ---- derivatives that are not finite -------------------------------------------------------
 
 // Look at `count` derivatives, [component][lane]; the first bad one is kept, counted from `first`.
-static void check_derivative(const tile* t, ns_workspace* w, const double* d, size_t count,
-                             uint32_t first) {
+void nsi_tile_check_derivative(const nsi_tile* t, ns_workspace* w, const double* d, size_t count,
+                               uint32_t first) {
     if (w->failed_input[t->number] != NSI_NONE || nsi_all_finite(d, count * t->lanes)) return;
     size_t i = 0;
     while (fabs(d[i]) <= DBL_MAX) i++;
@@ -584,10 +542,10 @@ static void check_derivative(const tile* t, ns_workspace* w, const double* d, si
 }
 
 // `of` says what the components are: "the gradient for", "the derivative of".
-static ns_status report_derivative(const ns_system* s, const ns_workspace* w,
-                                   const ns_rollout_args* args, const char* of, ns_error* error) {
-    for (uint32_t n = 0; n <= (args->batch - 1) / LANES; n++) {
-        uint32_t input = w->failed_input[n], robot = n * LANES + w->failed_lane[n];
+ns_status nsi_report_derivative(const ns_system* s, const ns_workspace* w,
+                                const ns_rollout_args* args, const char* of, ns_error* error) {
+    for (uint32_t n = 0; n <= (args->batch - 1) / NSI_TILE_LANES; n++) {
+        uint32_t input = w->failed_input[n], robot = n * NSI_TILE_LANES + w->failed_lane[n];
         if (input == NSI_NONE) continue;
         if (robot >= args->batch) robot = args->batch - 1;
         return nsi_fail(error, NS_ERR_NONFINITE,
@@ -604,12 +562,12 @@ static ns_status report_derivative(const ns_system* s, const ns_workspace* w,
 
 // What the seeds of a step put into the adjoint of each robot, by the largest component: those of its
 // observations by a run of their own, whose gradient for weights is dropped.
-static void measure_seeds(const tile* t, const ns_rollout_adjoint* a, uint32_t k, uint32_t step,
-                          double size[LANES]) {
+static void measure_seeds(const nsi_tile* t, const ns_rollout_adjoint* a, uint32_t k, uint32_t step,
+                          double size[NSI_TILE_LANES]) {
     const ns_system_sizes* z = &t->s->sizes;
     const size_t steps = t->args->steps, lanes = t->lanes;
     double *seeds = record_seeds(t, k), *out = t->memory->out;
-    for (size_t l = 0; l < LANES; l++) size[l] = 0.0;
+    for (size_t l = 0; l < NSI_TILE_LANES; l++) size[l] = 0.0;
 
     // Of observations, which the record already has.
     bool observed = false;
@@ -637,7 +595,7 @@ static void measure_seeds(const tile* t, const ns_rollout_adjoint* a, uint32_t k
 }
 
 // @param growth  (lanes) of the adjoint; used with certificates only
-static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t from,
+static void reverse_segment(const nsi_tile* t, const ns_rollout_adjoint* a, uint32_t from,
                             uint32_t count, double* dp, nsi_growth* growth) {
     const ns_system_sizes* z = &t->s->sizes;
     const size_t steps = t->args->steps, lanes = t->lanes;
@@ -645,15 +603,15 @@ static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t
     for (uint32_t k = count; k-- > 0;) {
         size_t step = from + k;
         double* seeds = record_seeds(t, k);
-        double injected[LANES] = {0.0};
+        double injected[NSI_TILE_LANES] = {0.0};
 
         // Seeds of this step; those of the solver's outputs stay 0.
         memset(seeds, 0, nsi_step_ny(t->s) * lanes * sizeof(double));
-        add_seeds(t, a->observation_seeds ? a->observation_seeds + step * z->ny : NULL,
-                  steps * z->ny, z->ny, seeds);
+        nsi_tile_add(t, a->observation_seeds ? a->observation_seeds + step * z->ny : NULL,
+                     steps * z->ny, z->ny, seeds);
         if (t->certificate) measure_seeds(t, a, k, (uint32_t)step, injected);
-        add_seeds(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
-                  (steps + 1) * z->nx, z->nx, adjoint);
+        nsi_tile_add(t, a->state_seeds ? a->state_seeds + (step + 1) * z->nx : NULL,
+                     (steps + 1) * z->nx, z->nx, adjoint);
         memcpy(seeds + nsi_step_ny(t->s) * lanes, adjoint, z->nx * lanes * sizeof(double));
 
         ns_program_run(t->s->vjp[t->form], &(ns_run){.in = record_x(t, k),
@@ -669,18 +627,19 @@ static void reverse_segment(const tile* t, const ns_rollout_adjoint* a, uint32_t
         // The adjoint of the state goes on; those of controls and parameters are results.
         memcpy(adjoint, out, z->nx * lanes * sizeof(double));
         const double* dc = out + z->nx * lanes;
-        scatter(t, dc, steps * z->nc, z->nc, a->dcontrols ? a->dcontrols + step * z->nc : NULL);
+        nsi_tile_scatter(t, dc, steps * z->nc, z->nc,
+                         a->dcontrols ? a->dcontrols + step * z->nc : NULL);
         for (size_t i = 0; i < z->np * lanes; i++) dp[i] += dc[z->nc * lanes + i];
     }
 }
 
-static void reverse_tile(const tile* t, ns_workspace* w, const ns_rollout_adjoint* a) {
+static void reverse_tile(const nsi_tile* t, ns_workspace* w, const ns_rollout_adjoint* a) {
     const ns_system_sizes* z = &t->s->sizes;
     const size_t state = z->nx * t->lanes;
-    double* dp = w->dparams + (size_t)t->number * z->np * LANES;
-    memset(dp, 0, z->np * LANES * sizeof(double));
+    double* dp = w->dparams + (size_t)t->number * z->np * NSI_TILE_LANES;
+    memset(dp, 0, z->np * NSI_TILE_LANES * sizeof(double));
     memset(t->memory->adjoint, 0, state * sizeof(double));
-    nsi_growth growth[LANES] = {{0}};
+    nsi_growth growth[NSI_TILE_LANES] = {{0}};
     uint32_t last = (t->args->steps - 1) / w->segment;
     for (uint32_t n = last + 1; n-- > 0;) {
         uint32_t from = n * w->segment;
@@ -691,25 +650,26 @@ static void reverse_tile(const tile* t, ns_workspace* w, const ns_rollout_adjoin
         }
         reverse_segment(t, a, from, count, dp, growth);
     }
-    add_seeds(t, a->state_seeds, ((size_t)t->args->steps + 1) * z->nx, z->nx, t->memory->adjoint);
-    scatter(t, t->memory->adjoint, z->nx, z->nx, a->dx0);
+    nsi_tile_add(t, a->state_seeds, ((size_t)t->args->steps + 1) * z->nx, z->nx,
+                 t->memory->adjoint);
+    nsi_tile_scatter(t, t->memory->adjoint, z->nx, z->nx, a->dx0);
     // What is not finite stays so on the way back: a state passes through every step.
     w->failed_input[t->number] = NSI_NONE;
-    check_derivative(t, w, t->memory->adjoint, z->nx, 0);
-    check_derivative(t, w, dp, z->np, z->nx);
+    nsi_tile_check_derivative(t, w, t->memory->adjoint, z->nx, 0);
+    nsi_tile_check_derivative(t, w, dp, z->np, z->nx);
 }
 
 // Sum over robots in order, or hand out one row per robot.
-static void collect_dparams(const ns_system* s, const ns_workspace* w, const ns_rollout_args* args,
-                            double* dparams) {
+void nsi_collect_dparams(const ns_system* s, const double* parts, const ns_rollout_args* args,
+                         double* dparams) {
     uint32_t np = s->sizes.np;
     for (uint32_t k = 0; k < np && !args->per_robot_params; k++) dparams[k] = 0.0;
     for (uint32_t robot = 0; robot < args->batch; robot++) {
-        uint32_t number = robot / LANES, lane = robot % LANES;
-        bool alone = args->batch - number * LANES == 1;
-        const double* dp = w->dparams + (size_t)number * np * LANES;
+        uint32_t number = robot / NSI_TILE_LANES, lane = robot % NSI_TILE_LANES;
+        bool alone = args->batch - number * NSI_TILE_LANES == 1;
+        const double* dp = parts + (size_t)number * np * NSI_TILE_LANES;
         for (uint32_t k = 0; k < np; k++) {
-            double d = dp[alone ? k : k * LANES + lane];
+            double d = dp[alone ? k : k * NSI_TILE_LANES + lane];
             if (args->per_robot_params) {
                 dparams[(size_t)robot * np + k] = d;
             } else {
@@ -719,17 +679,17 @@ static void collect_dparams(const ns_system* s, const ns_workspace* w, const ns_
     }
 }
 
-static void collect_dweights(const ns_system* s, const ns_workspace* w, uint32_t chunks,
-                             double* dweights) {
-    memcpy(dweights, w->dweights, s->sizes.nw * sizeof(double));
+void nsi_collect_dweights(const ns_system* s, const double* parts, size_t stride, uint32_t chunks,
+                          double* dweights) {
+    memcpy(dweights, parts, s->sizes.nw * sizeof(double));
     for (uint32_t c = 1; c < chunks; c++) {
-        const double* part = w->dweights + (size_t)c * s->sizes.nw;
+        const double* part = parts + c * stride;
         for (uint32_t k = 0; k < s->sizes.nw; k++) dweights[k] += part[k];
     }
 }
 
 // Certificates of a tile whose motion did not stay finite, and hence has no gradient.
-static void certify_failed_motion(const tile* t, const ns_workspace* w) {
+static void certify_failed_motion(const nsi_tile* t, const ns_workspace* w) {
     for (uint32_t l = 0; t->certificate && l < t->count; l++) {
         ns_gradient_certificate* c = &t->certificate[t->first + l];
         c->finite = false;
@@ -737,9 +697,9 @@ static void certify_failed_motion(const tile* t, const ns_workspace* w) {
     }
 }
 
-static void reverse_work(const tile* t, ns_workspace* w, const void* job) {
+static void reverse_work(const nsi_tile* t, ns_workspace* w, const void* job) {
     const ns_rollout_adjoint* adjoint = job;
-    tile certified = *t;
+    nsi_tile certified = *t;
     certified.certificate = adjoint->certificate;
     forward_tile(&certified, w);
     if (w->failed_step[t->number] == NSI_NONE) {
@@ -755,14 +715,15 @@ static void reverse_work(const tile* t, ns_workspace* w, const void* job) {
 ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                          const ns_rollout_adjoint* adjoint, ns_error* error) {
     if (!adjoint) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_rollout_vjp: adjoint is NULL");
-    const tile_task task = {.work = reverse_work, .job = adjoint, .gradient = true};
-    ns_status status = run_tiles(s, w, args, &task, error);
+    const nsi_tile_task task = {.work = reverse_work, .job = adjoint, .gradient = true};
+    ns_status status = nsi_run_tiles(s, w, args, &task, error);
     if (status != NS_OK) return status;
-    if (adjoint->dparams) collect_dparams(s, w, args, adjoint->dparams);
+    if (adjoint->dparams) nsi_collect_dparams(s, w->dparams, args, adjoint->dparams);
     if (adjoint->dweights && s->sizes.nw > 0) {
-        collect_dweights(s, w, chunk_count(args->batch), adjoint->dweights);
+        nsi_collect_dweights(s, w->dweights, s->sizes.nw, nsi_chunk_count(args->batch),
+                             adjoint->dweights);
     }
-    status = report_derivative(s, w, args, "the gradient for", error);
+    status = nsi_report_derivative(s, w, args, "the gradient for", error);
     for (uint32_t k = 0; status == NS_OK && adjoint->dweights && k < s->sizes.nw; k++) {
         if (fabs(adjoint->dweights[k]) <= DBL_MAX) continue;
         status = nsi_fail(error, NS_ERR_NONFINITE,
@@ -775,7 +736,7 @@ ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_a
 
 // ---- forward derivative --------------------------------------------------------------------
 
-static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangent* d) {
+static void tangent_tile(const nsi_tile* t, ns_workspace* w, const ns_rollout_tangent* d) {
     const ns_system_sizes* z = &t->s->sizes;
     const ns_rollout_args* a = t->args;
     const size_t lanes = t->lanes, steps = a->steps;
@@ -786,33 +747,35 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
 
     // Initial state and parameters, and their tangents.
     w->failed_step[t->number] = w->failed_input[t->number] = NSI_NONE;
-    begin_report(t);
-    gather(t, a->x0, z->nx, z->nx, x);
-    gather_params(t, a->params, p);
-    gather(t, d->dx0, z->nx, z->nx, dx);
-    gather(t, d->dparams, a->per_robot_params ? z->np : 0, z->np, dp);
-    scatter(t, x, (steps + 1) * z->nx, z->nx, a->states);
-    scatter(t, dx, (steps + 1) * z->nx, z->nx, d->dstates);
+    nsi_tile_begin_report(t);
+    nsi_tile_gather(t, a->x0, z->nx, z->nx, x);
+    nsi_tile_gather_params(t, a->params, p);
+    nsi_tile_gather(t, d->dx0, z->nx, z->nx, dx);
+    nsi_tile_gather(t, d->dparams, a->per_robot_params ? z->np : 0, z->np, dp);
+    nsi_tile_scatter(t, x, (steps + 1) * z->nx, z->nx, a->states);
+    nsi_tile_scatter(t, dx, (steps + 1) * z->nx, z->nx, d->dstates);
 
     for (size_t step = 0; step < steps; step++) {
-        gather(t, a->controls ? a->controls + step * z->nc : NULL, steps * z->nc, z->nc, c);
-        gather(t, d->dcontrols ? d->dcontrols + step * z->nc : NULL, steps * z->nc, z->nc, dc);
+        nsi_tile_gather(t, a->controls ? a->controls + step * z->nc : NULL, steps * z->nc, z->nc,
+                        c);
+        nsi_tile_gather(t, d->dcontrols ? d->dcontrols + step * z->nc : NULL, steps * z->nc, z->nc,
+                        dc);
 
         ns_program_run(t->s->jvp[t->form],
                        &(ns_run){.in = x, .out = y, .arrays = t->arrays, .work = t->memory->work});
-        report_contact(t, y, (uint32_t)step);
+        nsi_tile_report_contact(t, y, (uint32_t)step);
 
         // The next state replaces the last; what the caller wants of it is copied out.
         memcpy(x, next, z->nx * lanes * sizeof(double));
         memcpy(dx, dnext, z->nx * lanes * sizeof(double));
-        scatter(t, x, (steps + 1) * z->nx, z->nx,
-                a->states ? a->states + (step + 1) * z->nx : NULL);
-        scatter(t, dx, (steps + 1) * z->nx, z->nx,
-                d->dstates ? d->dstates + (step + 1) * z->nx : NULL);
-        scatter(t, y, steps * z->ny, z->ny,
-                a->observations ? a->observations + step * z->ny : NULL);
-        scatter(t, dy, steps * z->ny, z->ny,
-                d->dobservations ? d->dobservations + step * z->ny : NULL);
+        nsi_tile_scatter(t, x, (steps + 1) * z->nx, z->nx,
+                         a->states ? a->states + (step + 1) * z->nx : NULL);
+        nsi_tile_scatter(t, dx, (steps + 1) * z->nx, z->nx,
+                         d->dstates ? d->dstates + (step + 1) * z->nx : NULL);
+        nsi_tile_scatter(t, y, steps * z->ny, z->ny,
+                         a->observations ? a->observations + step * z->ny : NULL);
+        nsi_tile_scatter(t, dy, steps * z->ny, z->ny,
+                         d->dobservations ? d->dobservations + step * z->ny : NULL);
 
         // A lane that leaves the finite numbers ends the tile.
         for (size_t i = 0; i < z->nx * lanes; i++) {
@@ -823,17 +786,18 @@ static void tangent_tile(const tile* t, ns_workspace* w, const ns_rollout_tangen
         }
     }
 
-    check_derivative(t, w, dx, z->nx, 0);
+    nsi_tile_check_derivative(t, w, dx, z->nx, 0);
 }
 
-static void tangent_work(const tile* t, ns_workspace* w, const void* job) {
+static void tangent_work(const nsi_tile* t, ns_workspace* w, const void* job) {
     tangent_tile(t, w, job);
 }
 
 ns_status ns_rollout_jvp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                          const ns_rollout_tangent* tangent, ns_error* error) {
     if (!tangent) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_rollout_jvp: tangent is NULL");
-    const tile_task task = {.work = tangent_work, .job = tangent, .dweights = tangent->dweights};
-    ns_status status = run_tiles(s, w, args, &task, error);
-    return status == NS_OK ? report_derivative(s, w, args, "the derivative of", error) : status;
+    const nsi_tile_task task = {
+        .work = tangent_work, .job = tangent, .dweights = tangent->dweights};
+    ns_status status = nsi_run_tiles(s, w, args, &task, error);
+    return status == NS_OK ? nsi_report_derivative(s, w, args, "the derivative of", error) : status;
 }

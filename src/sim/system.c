@@ -228,6 +228,27 @@ ns_status nsi_system_build(ns_system* system, ns_backend backend, ns_error* erro
     return status;
 }
 
+ns_status ns_system_build_hvp(ns_system* system, ns_error* error) {
+    if (!system) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_system_build_hvp: the system is NULL");
+    if (system->hvp[0]) return NS_OK;
+
+    // The tangent of the reverse derivative.
+    ns_graph *reverse = NULL, *tangent = NULL;
+    ns_diff_options gradient = ns_default_diff_options();
+    gradient.skip_value = true;
+    ns_status status = ns_graph_vjp(system->graph, &gradient, &reverse, error);
+    if (status == NS_OK) status = ns_graph_jvp(reverse, NULL, &tangent, error);
+    ns_backend backend = ns_program_get_info(system->step[0]).backend;
+    if (status == NS_OK) status = build_forms(tangent, backend, system->hvp, error);
+    ns_graph_free(reverse);
+    ns_graph_free(tangent);
+    for (int f = 0; f < NSI_FORMS && status != NS_OK; f++) {
+        ns_program_free(system->hvp[f]);
+        system->hvp[f] = NULL;
+    }
+    return status;
+}
+
 ns_status nsi_system_check_options(const ns_system_options* options, ns_error* error) {
     if (!(options->timestep >= 0.0) || !isfinite(options->timestep)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "options.timestep is %g; it must be positive",
@@ -301,6 +322,7 @@ void ns_system_free(ns_system* system) {
         ns_program_free(system->step[f]);
         ns_program_free(system->jvp[f]);
         ns_program_free(system->vjp[f]);
+        ns_program_free(system->hvp[f]);
     }
     ns_graph_free(system->graph);
     nsi_binding_free(system->binding);

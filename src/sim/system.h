@@ -36,6 +36,8 @@ struct ns_system {
     ns_program* jvp[NSI_FORMS]; // in: as step, then tangents of all; out: as step, then tangents
     ns_program*
         vjp[NSI_FORMS]; // in: as step, then seeds of all outputs; out: adjoints of all inputs
+    ns_program*
+        hvp[NSI_FORMS]; // in: as vjp, then tangents of all; out: as vjp, then tangents; or NULL
 };
 
 // Memory for `narray` arrays, `nmatrix` matrices and `nw` weights, to be filled.

@@ -2,6 +2,7 @@
 
 #include "contact/block_rig.h"
 #include "contact/contact_step.h"
+#include "contact/second_derivative.h"
 #include "expr/trace.h"
 #include "support/tracing.h"
 
@@ -562,6 +563,78 @@ static void adjoint_is_the_transpose(void** state) {
     assert_true(worst < 1e-10);
 }
 
+// The tangent of the adjoint against differences of the adjoint, on random steps with impacts that meet the
+// energy bound and impacts that do not.
+static void every_adjoint_has_its_slope(void** state) {
+    (void)state;
+    enum { MAX_MORE = 2 * MAX_INPUTS + MAX_KEPT + 4 * MAX_ROWS };
+    static double x[MAX_INPUTS], dx[MAX_INPUTS], ybar[2 * MAX_ROWS], dybar[2 * MAX_ROWS];
+    static double y[MAX_OUTPUTS], dy[2 * MAX_ROWS], more[MAX_MORE], got[MAX_INPUTS];
+    static double xbar[3][MAX_INPUTS], seeds[2 * MAX_ROWS];
+    ns_rng rng = ns_rng_seed(37);
+    for (nsi_friction friction = 0; friction <= NSI_FRICTION_CONE; friction++) {
+        uint32_t close = 0, same = 0, tried = 0, bounded = 0;
+        double worst = 0.0;
+        for (uint32_t trial = 0; trial < 1000; trial++, tried++) {
+            uint32_t n = 1 + trial % 4, nv = trial % 3 == 0 ? 2 * BODY : BODY;
+            const uint32_t params[3] = {n, friction, nv};
+            const mix m = {.impact = trial % 3 == 0 ? 0.3 : 1.0, .mu = 0.7, .cfm = 0.02};
+            const double h = 1e-6;
+            places at = places_of(n, nv);
+            random_step(&rng, n, nv, &m, x);
+            for (uint32_t i = 0; i < at.smooth; i++) {
+                dx[i] = may_vary(&at, x, i) ? ns_rng_normal(&rng) : 0.0;
+            }
+            for (uint32_t i = 0; i < 2 * at.rows; i++) {
+                ybar[i] = ns_rng_normal(&rng);
+                dybar[i] = ns_rng_normal(&rng);
+            }
+
+            // The adjoint here and on both sides.
+            unsigned char pattern[3][PATTERN] = {{0}};
+            const double steps[3] = {0.0, h, -h};
+            for (int k = 0; k < 3; k++) {
+                for (uint32_t i = 0; i < at.smooth; i++) x[i] += steps[k] * dx[i];
+                for (uint32_t i = 0; i < 2 * at.rows; i++) seeds[i] = ybar[i] + steps[k] * dybar[i];
+                run_all(params, x, dx, seeds, y, dy, xbar[k]);
+                pattern_of(&at, friction, x, y, pattern[k]);
+                if (k == 0) {
+                    uint32_t kept = at.residual - at.problem[0];
+                    double* to = more;
+                    memcpy(to, x, at.count * sizeof *to), to += at.count;
+                    memcpy(to, y + at.problem[0], kept * sizeof *to), to += kept;
+                    memcpy(to, ybar, 2 * at.rows * sizeof *to), to += 2 * at.rows;
+                    memcpy(to, dx, at.smooth * sizeof *to), to += at.smooth;
+                    memcpy(to, dybar, 2 * at.rows * sizeof *to);
+                    run_kind(&nsi_contact_step_adjoint_tangent, params, more, got);
+                }
+                for (uint32_t i = 0; i < at.smooth; i++) x[i] -= steps[k] * dx[i];
+            }
+            if (memcmp(pattern[0], pattern[1], PATTERN) ||
+                memcmp(pattern[0], pattern[2], PATTERN)) {
+                continue;
+            }
+            double error = 0.0, size = 0.0;
+            for (uint32_t i = 0; i < at.smooth; i++) {
+                if (!may_vary(&at, x, i)) continue;
+                double slope = (xbar[1][i] - xbar[2][i]) / (2.0 * h);
+                error = fmax(error, fabs(slope - got[i]));
+                size = fmax(size, fabs(got[i]));
+            }
+            same++;
+            bounded += pattern[0][PROBLEMS * (n + 1)];
+            close += error <= 1e-5 * (1.0 + size);
+            if (error <= 1e-5 * (1.0 + size)) worst = fmax(worst, error / (1.0 + size));
+        }
+        print_message(
+            "%s: %u of %u second derivatives agree (to %.1e), bound active in %u; pattern "
+            "changes in %u\n",
+            friction == NSI_FRICTION_CONE ? "cone" : "pyramid", close, same, worst, bounded,
+            tried - same);
+        assert_true(close * 100 >= 97 * same && same * 10 >= 8 * tried && bounded > 20);
+    }
+}
+
 // ---- lanes and text ----------------------------------------------------------------------------
 
 // Lanes with different contacts, with and without impacts, and with rows that only some of them have.
@@ -683,6 +756,7 @@ int main(void) {
         cmocka_unit_test(stages_satisfy_their_equations),
         cmocka_unit_test(every_input_has_its_slope),
         cmocka_unit_test(adjoint_is_the_transpose),
+        cmocka_unit_test(every_adjoint_has_its_slope),
         cmocka_unit_test(lanes_do_not_see_their_neighbours),
         cmocka_unit_test(text_form_reads_back),
         cmocka_unit_test(derivatives_pass_the_check),
