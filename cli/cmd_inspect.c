@@ -197,6 +197,18 @@ static const ns_geom_def* pair_geom(const ns_model* model, uint32_t pair, bool f
     return ns_model_geom(model, ns_model_find_geom(model, first ? contact->a : contact->b));
 }
 
+// Torsional or rolling friction, if there is some, and whether the pair's law has it.
+static void print_turning_friction(const ns_contact_def* c, const char* name, double mu) {
+    if (mu == 0.0) return;
+    const ns_contact_law* law = ns_contact_law_get(c->model);
+    bool acts = false;
+    for (uint32_t k = 0; k < law->nparam; k++) {
+        acts = acts || strcmp(law->params[k].name, name) == 0;
+    }
+    printf(", %s %g m", name, mu);
+    if (!acts) printf(" (no effect: %s has no such friction)", law->name);
+}
+
 static void print_pairs(const ns_model* model) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {
         const ns_contact_def* c = ns_model_contact(model, i);
@@ -205,6 +217,8 @@ static void print_pairs(const ns_model* model) {
                ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, true)->type),
                ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, false)->type),
                ns_choice_name(&ns_contact_laws, (int)c->model), c->mu);
+        print_turning_friction(c, "mu_torsion", c->mu_torsion);
+        print_turning_friction(c, "mu_rolling", c->mu_rolling);
         printf(", restitution %g\n", c->restitution);
     }
 }
@@ -430,6 +444,8 @@ static void json_pair(ns_json* j, const ns_model* model, uint32_t i) {
                  ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, false)->type));
     ns_json_text(j, "model", ns_choice_name(&ns_contact_laws, (int)c->model));
     ns_json_number(j, "mu", c->mu);
+    ns_json_number(j, "mu_torsion", c->mu_torsion);
+    ns_json_number(j, "mu_rolling", c->mu_rolling);
     ns_json_number(j, "restitution", c->restitution);
     ns_json_close(j);
 }

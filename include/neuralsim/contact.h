@@ -60,6 +60,7 @@ typedef struct ns_contact_param {
 
     // For laws of the library; false, NULL and 0 for others.
     bool constant;       ///< fixed when the model is built: not in the registry of parameters
+    bool optional;       ///< at the constant 0 what it belongs to is not there: it is no quantity
     const char* follows; ///< with the default NS_CONTACT_AUTO: equals this parameter
     size_t field;        ///< offset of the field of ns_contact_def that holds it; 0: `values` does
 } ns_contact_param;

@@ -142,8 +142,8 @@ typedef struct ns_geom_def {
     const char* mesh;   ///< file of a mesh, relative to the model's file; NULL for none
     bool visual;        ///< to be drawn. Default true
     bool collision;     ///< takes part in contact. Default true
-    double friction[3]; ///< sliding, torsional (m), rolling (m). Default 1 0.005 0.0001 as MuJoCo;
-                        ///< only the first acts
+    double friction[3]; ///< sliding, torsional (m), rolling (m), of which `condim` says what acts.
+                        ///< Default 1 0.005 0.0001 as MuJoCo
     double color[4];    ///< red green blue alpha, 0 to 1. Default 0.5 0.5 0.5 1
 
     const double* vertices; ///< (nvertex x 3) in the geometry's frame; z of an outline is ignored.
@@ -156,8 +156,8 @@ typedef struct ns_geom_def {
     uint32_t touches;   ///< bits: groups it touches; two geometries can touch when either of them
                         ///< touches a group of the other. Default 1
     double exponent; ///< of the spring model, to which `stiffness` belongs. Default NS_CONTACT_AUTO
-    bool smooth;     ///< needs no friction: a pair has none when both of its geometries are smooth,
-                     ///< otherwise the larger `friction`. Default false
+    uint32_t condim; ///< 1: no friction, 3: sliding, 4: and torsional, 6: and rolling friction. A
+                     ///< pair has the larger condim and the larger `friction`. Default 3
     int32_t priority; ///< the geometry with the higher priority alone decides friction. Default 0
 } ns_geom_def;
 
@@ -201,9 +201,15 @@ typedef struct ns_contact_def {
     int model;         ///< an ns_contact_model, or the number of another contact law; default
                        ///< NS_CONTACT_NCP; a system may override it
 
-    double mu;          ///< Coulomb friction; of the spring model while sliding. Default AUTO: the
-                        ///< larger of the two geometries', 0 when both are smooth; that of the one
-                        ///< with the higher priority if they differ in it
+    double mu; ///< Coulomb friction; of the spring model while sliding. Default AUTO: the
+               ///< larger of the two geometries', 0 when both have condim 1; that of the
+               ///< one with the higher priority if they differ in it
+    double
+        mu_torsion; ///< m, moment about the normal per normal force, of rigid laws (not springs).
+                    ///< Default AUTO: as mu, where the condim is 4 or 6; otherwise 0: none
+    double
+        mu_rolling; ///< m, moment about the tangents per normal force, likewise. Default AUTO: as
+                    ///< mu, where the condim is 6; otherwise 0: none
     double restitution; ///< 0 to 1. Default AUTO: the larger of the two geometries'
 
     // Impulses (docs/contact-gradients.md)
@@ -423,7 +429,7 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   geom/<g>/origin/x..z and origin/rx ry rz (as for joints), and its sizes: radius, half_length,
 ///   half/x..z, half_thickness, scale/x..z; of geometries that are in a pair
 ///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
-///   stiffness, damping, exponent, mu_static, transition_velocity
+///   mu_torsion, mu_rolling, stiffness, damping, exponent, mu_static, transition_velocity
 ///   world/gravity/x..z
 /// What a parameter is, and whose: of a link and of the joint that carries it, of an actuator, of
 /// the world, of a geometry, of a pair.

@@ -38,22 +38,24 @@ typedef struct problem {
     ns_expr first;             // time of the first impact
     nsi_contact_rows rows;     // at the first impact
     ns_expr* b;                // (rows)
-    ns_expr *mu, *cfm, *on;    // (n)
+    ns_expr *mu, *cfm, *on;    // (rows.n)
+    ns_expr* acts;             // (n) `on` of candidates
     ns_expr* l;                // (rows) impulses
     ns_expr* scratch;          // (rows + nv)
 } problem;
 
-static bool allocate_problem(problem* p) {
-    size_t n = p->n, rows = NSI_CONTACT_ROWS * n;
-    p->target = nsi_robot_alloc(p->robot, n, sizeof *p->target);
-    ns_expr* at = nsi_robot_alloc(p->robot, 3 * rows + 3 * n + p->nv, sizeof *at);
-    if (!p->target || !at) return false;
+// Room for numbers of rows and of their blocks.
+static bool allocate_problem_rows(problem* p) {
+    size_t n = p->rows.n, rows = p->rows.rows;
+    ns_expr* at = nsi_robot_alloc(p->robot, 3 * rows + 3 * n + p->n + p->nv, sizeof *at);
+    if (!at) return false;
     p->b = at;
     p->l = p->b + rows;
     p->mu = p->l + rows;
     p->cfm = p->mu + n;
     p->on = p->cfm + n;
-    p->scratch = p->on + n;
+    p->acts = p->on + n;
+    p->scratch = p->acts + p->n;
     return true;
 }
 
@@ -110,14 +112,16 @@ static contact_target normal_target(const nsi_robot* robot, const nsi_link_pose*
 static bool find_targets(problem* p) {
     const nsi_robot* robot = p->robot;
     nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
-    if (!pose) return false;
+    ns_expr* row = nsi_robot_alloc(robot, p->nv, sizeof *row);
+    p->target = nsi_robot_alloc(robot, p->n, sizeof *p->target);
+    if (!pose || !row || !p->target) return false;
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
     if (!twists || !nsi_candidates_find(robot, pose, p->options, p->law, &p->candidates)) {
         return false;
     }
     nsi_candidates_name(robot, &p->candidates);
-    ns_expr first = ns_const(p->dt), any = ns_const(0.0), *row = p->scratch;
+    ns_expr first = ns_const(p->dt), any = ns_const(0.0);
     for (uint32_t c = 0; c < p->n; c++) {
         const nsi_candidate* candidate = &p->candidates.data[c];
         contact_target* w = &p->target[c];
@@ -140,8 +144,8 @@ static bool find_targets(problem* p) {
 static bool at_impact(const problem* p, nsi_robot* moved) {
     const nsi_robot* robot = p->robot;
     ns_expr* q = nsi_robot_alloc(robot, robot->model->sizes.nq, sizeof *q);
-    if (!q) return false;
-    ns_expr* dq = p->scratch;
+    ns_expr* dq = nsi_robot_alloc(robot, p->nv, sizeof *dq);
+    if (!q || !dq) return false;
     for (uint32_t k = 0; k < p->nv; k++) dq[k] = ns_mul(p->first, robot->qd[k]);
     nsi_integrate_config(robot->model, robot->q, dq, q);
     return nsi_robot_move(robot, q, robot->qd, moved);
@@ -152,21 +156,27 @@ static bool at_impact(const problem* p, nsi_robot* moved) {
 static bool build_problem(problem* p, const ns_expr* added, const ns_expr* qd) {
     nsi_robot moved;
     if (!at_impact(p, &moved)) return false;
-    if (!nsi_contact_rows_build(&moved, p->options, p->law, &p->candidates, added, &p->rows))
+    if (!nsi_contact_rows_build(&moved, p->options, p->law, &p->candidates, added, &p->rows) ||
+        !allocate_problem_rows(p)) {
         return false;
+    }
+    for (uint32_t c = 0; c < p->n; c++) p->acts[c] = p->target[c].on;
     for (uint32_t i = 0; i < p->rows.rows; i++) {
         const ns_expr* row = p->rows.J + (size_t)i * p->nv;
         p->b[i] = ns_neg(nsi_row_product(p->nv, row, qd));
         if (i % NSI_CONTACT_ROWS > 0) continue;
         uint32_t c = i / NSI_CONTACT_ROWS;
-        const contact_target* w = &p->target[c];
-        const nsi_candidate* candidate = &p->candidates.data[c];
-        p->mu[c] = nsi_candidate_param(p->robot, candidate, NSI_RIGID_MU);
+        const nsi_row_block* block = &p->rows.blocks[c];
+        const contact_target* w = &p->target[block->candidate];
+        const nsi_candidate* candidate = &p->candidates.data[block->candidate];
+        p->mu[c] = nsi_contact_block_mu(p->robot, &p->candidates, block);
         p->cfm[c] = nsi_candidate_param(p->robot, candidate, NSI_RIGID_CFM);
-        p->on[c] = w->on;
+        p->on[c] = nsi_contact_block_flag(block, w->on);
+        if (block->part != NSI_PART_POINT) continue;
 
         // An impact is not to lose speed to the regularisation: exact for a contact by itself.
-        ns_expr target = ns_select(w->passed, restitution_target(p, c, row), w->target);
+        ns_expr bounce = restitution_target(p, block->candidate, row);
+        ns_expr target = ns_select(w->passed, bounce, w->target);
         ns_expr softer = ns_add(ns_const(1.0), p->cfm[c]);
         p->b[i] = ns_add(p->b[i], target);
         p->b[i] = ns_select(w->passed, ns_mul(p->b[i], softer), p->b[i]);
@@ -177,16 +187,16 @@ static bool build_problem(problem* p, const ns_expr* added, const ns_expr* qd) {
 // The impulses from the solver's block.
 static void solve_block(const problem* p, nsi_impact* impact) {
     ns_graph* graph = p->robot->graph;
-    uint32_t rows = p->rows.rows, count = 0;
-    nsi_id* inputs = nsi_robot_alloc(p->robot, rows * (p->nv + 1) + 3 * p->n, sizeof *inputs);
+    uint32_t rows = p->rows.rows, n = p->rows.n, count = 0;
+    nsi_id* inputs = nsi_robot_alloc(p->robot, rows * (p->nv + 1) + 3 * n, sizeof *inputs);
     if (!inputs) return;
     for (uint32_t i = 0; i < rows * p->nv; i++) inputs[count++] = p->rows.Z[i].id;
     for (uint32_t i = 0; i < rows; i++) inputs[count++] = p->b[i].id;
-    for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->mu[c].id;
-    for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->cfm[c].id;
-    for (uint32_t c = 0; c < p->n; c++) inputs[count++] = p->on[c].id;
+    for (uint32_t c = 0; c < n; c++) inputs[count++] = p->mu[c].id;
+    for (uint32_t c = 0; c < n; c++) inputs[count++] = p->cfm[c].id;
+    for (uint32_t c = 0; c < n; c++) inputs[count++] = p->on[c].id;
     nsi_block block = {.kind = &nsi_ncp,
-                       .params = {p->n, p->options->friction, p->nv},
+                       .params = {n, p->options->friction, p->nv},
                        .ninput = count,
                        .inputs = inputs,
                        .source = NSI_NONE,
@@ -208,6 +218,12 @@ static void solve_block(const problem* p, nsi_impact* impact) {
 static ns_expr solve_sweeps(const problem* p) {
     uint32_t rows = p->rows.rows, nv = p->nv;
     ns_expr zero = ns_const(0.0);
+    if (p->rows.n > p->n) {
+        nsi_graph_fail(p->robot->graph, NS_ERR_UNSUPPORTED,
+                       "a number of sweeps is not possible with torsional or rolling friction; set"
+                       " mu_torsion and mu_rolling to 0, or solve exactly");
+        return zero;
+    }
     if ((double)rows * rows * p->options->sweeps > MAX_SWEPT) {
         nsi_graph_fail(p->robot->graph, NS_ERR_LIMIT,
                        "%u sweeps over %u rows are too many operations for one step: at most %.0f",
@@ -232,9 +248,10 @@ static ns_expr solve_sweeps(const problem* p) {
 // Impulses into velocities and positions.
 static void apply_impulses(const problem* p, nsi_impact* impact) {
     ns_expr *delayed = p->scratch, *jump = delayed + p->rows.rows;
-    nsi_contact_name_forces(p->robot, &p->rows, &p->candidates, p->dt, p->on, p->l);
+    nsi_contact_name_forces(p->robot, &p->rows, &p->candidates, p->dt, p->acts, p->l);
     for (uint32_t i = 0; i < p->rows.rows; i++) {
-        ns_expr time = ns_max(p->target[i / NSI_CONTACT_ROWS].time, p->first);
+        uint32_t c = p->rows.blocks[i / NSI_CONTACT_ROWS].candidate;
+        ns_expr time = ns_max(p->target[c].time, p->first);
         delayed[i] = ns_mul(time, p->l[i]);
     }
     nsi_contact_respond(&p->rows, p->l, jump);
@@ -254,7 +271,7 @@ static void baumgarte_impulses(const nsi_robot* robot, const nsi_contact_options
                  .n = nsi_candidates_count(robot->model, options, law)};
 
     // From the targets by way of the conditions to impulses, and what they change.
-    if (!nsi_contact_fits(robot, p.n) || !allocate_problem(&p)) return;
+    if (!nsi_contact_fits(robot, p.n)) return;
     if (!find_targets(&p) || !build_problem(&p, added, impact->qd)) return;
     if (options->sweeps > 0) {
         impact->residual = solve_sweeps(&p);

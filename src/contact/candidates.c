@@ -25,7 +25,7 @@ uint32_t nsi_candidates_count(const ns_model* model, const nsi_contact_options* 
     return count;
 }
 
-static bool is_zero_constant(const nsi_robot* robot, ns_expr x) {
+bool nsi_is_zero_constant(const nsi_robot* robot, ns_expr x) {
     if (!ns_expr_is_valid(x)) return false;
     const nsi_node* node = &robot->graph->nodes.data[x.id];
     return node->op == NSI_CONST && node->value == 0.0;
@@ -38,7 +38,7 @@ nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint
     quat turn = {ns_const(q[0]), ns_const(q[1]), ns_const(q[2]), ns_const(q[3])};
     vec3 more = v3(p[NSI_GEOM_ROTATION], p[NSI_GEOM_ROTATION + 1], p[NSI_GEOM_ROTATION + 2]);
     bool turned = false;
-    for (int k = 0; k < 3; k++) turned = turned || !is_zero_constant(robot, more.e[k]);
+    for (int k = 0; k < 3; k++) turned = turned || !nsi_is_zero_constant(robot, more.e[k]);
     if (turned) turn = q_mul(turn, q_exp(more));
     nsi_shape shape = {.type = geom->def.type,
                        .R = m3_from_quat(turn),
@@ -207,8 +207,9 @@ ns_expr nsi_pair_param(const nsi_robot* robot, const nsi_candidate* candidate, u
     return robot->param[pair->param + followed];
 }
 
-// Parameters that are quantities of each point, with the pair's value unless a network changes it.
-static bool is_point_param(const ns_contact_param* param) {
+// Is a parameter a quantity of each point, with the pair's value x unless a network changes it?
+static bool is_point_param(const nsi_robot* robot, const ns_contact_param* param, ns_expr x) {
+    if (param->optional) return !nsi_is_zero_constant(robot, x);
     return strcmp(param->name, "mu") == 0 || strcmp(param->name, "restitution") == 0;
 }
 
@@ -217,8 +218,8 @@ ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candida
     if (ns_expr_is_valid(*known)) return *known;
     const ns_contact_param* param = &candidate->law->params[k];
     *known = nsi_pair_param(robot, candidate, k);
-    if (is_point_param(param)) {
-        *known = nsi_candidate_named(robot, candidate, param->name, "", *known);
+    if (is_point_param(robot, param, *known)) {
+        *known = nsi_candidate_named(robot, candidate, param->name, param->unit, *known);
     }
     return *known;
 }

@@ -68,9 +68,12 @@ void nsi_candidates_name(const nsi_robot* robot, nsi_candidates* candidates);
 // The same points of a robot that has moved since: what networks did to the named ones is done to them.
 void nsi_candidates_follow(const nsi_candidates* named, nsi_candidates* moved);
 
+// Is it the constant 0, whatever parameters are?
+bool nsi_is_zero_constant(const nsi_robot* robot, ns_expr x);
+
 // Parameter k of the candidate's law at this point. Friction and restitution are quantities of the point,
-// contact/<pair>/<index>/mu: asked of candidates of the state at which a step begins, not of those of a
-// moved robot.
+// contact/<pair>/<index>/mu, restitution, and where they are not the constant 0 mu_torsion, mu_rolling:
+// asked of candidates of the state at which a step begins, not of those of a moved robot.
 ns_expr nsi_candidate_param(const nsi_robot* robot, const nsi_candidate* candidate, uint32_t k);
 
 // The pair's value of parameter k, from which that of the point follows.

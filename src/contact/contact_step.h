@@ -7,6 +7,8 @@
 //     NSI_CONTACT_RESTS   slow enough to carry load over the step
 //     NSI_CONTACT_HIT     impact in this step, or one that was missed in the last step (late)
 //     NSI_CONTACT_CLOSED  rests, and takes part in the impact of its island
+//     NSI_CONTACT_LIMITED torsion or rolling (ncp.h), with the flags and the share of its contact; its
+//                         restitution, gaps, goal and rise are zero
 //
 // and 0: not there. Contacts that share bodies must have the same share.
 

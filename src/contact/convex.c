@@ -45,14 +45,15 @@ typedef struct convex_step {
     nsi_contact_rows rows;     // at the first impact
     ns_expr *b, *b_position;   // (rows) right-hand sides for velocities and for positions
     ns_expr *l, *l_position;   // (rows) impulses
-    ns_expr *mu, *cfm, *on;    // (n)
+    ns_expr *mu, *cfm, *on;    // (rows.n)
+    ns_expr* acts;             // (n) `on` of candidates
 } convex_step;
 
-static bool allocate_convex(convex_step* s) {
-    size_t rows = NSI_CONTACT_ROWS * (size_t)s->n, n = s->n;
-    s->target = nsi_robot_alloc(s->robot, n, sizeof *s->target);
-    ns_expr* at = nsi_robot_alloc(s->robot, 4 * rows + 3 * n, sizeof *at);
-    if (!s->target || !at) return false;
+// Room for numbers of rows and of their blocks.
+static bool allocate_convex_rows(convex_step* s) {
+    size_t rows = s->rows.rows, n = s->rows.n;
+    ns_expr* at = nsi_robot_alloc(s->robot, 4 * rows + 3 * n + s->n, sizeof *at);
+    if (!at) return false;
     s->b = at;
     s->b_position = s->b + rows;
     s->l = s->b_position + rows;
@@ -60,6 +61,7 @@ static bool allocate_convex(convex_step* s) {
     s->mu = s->l_position + rows;
     s->cfm = s->mu + n;
     s->on = s->cfm + n;
+    s->acts = s->on + n;
     return true;
 }
 
@@ -106,7 +108,8 @@ static bool find_convex_targets(convex_step* s) {
     const nsi_robot* robot = s->robot;
     nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
     ns_expr* row = nsi_robot_alloc(robot, s->nv, sizeof *row);
-    if (!pose || !row) return false;
+    s->target = nsi_robot_alloc(robot, s->n, sizeof *s->target);
+    if (!pose || !row || !s->target) return false;
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
     if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, &s->candidates)) {
@@ -164,25 +167,29 @@ static ns_expr passing_target(const convex_step* s, uint32_t c, const ns_expr* r
 // Right-hand sides at the first impact; `qd` are the velocities without contact.
 static void build_right_sides(convex_step* s, const ns_expr* qd) {
     ns_expr one = ns_const(1.0);
-    for (uint32_t c = 0; c < s->n; c++) {
-        const convex_target* w = &s->target[c];
-        const nsi_candidate* candidate = &s->candidates.data[c];
-        s->mu[c] = nsi_candidate_param(s->robot, candidate, NSI_RIGID_MU);
+    for (uint32_t c = 0; c < s->n; c++) s->acts[c] = s->target[c].on;
+    for (uint32_t c = 0; c < s->rows.n; c++) {
+        const nsi_row_block* block = &s->rows.blocks[c];
+        const convex_target* w = &s->target[block->candidate];
+        const nsi_candidate* candidate = &s->candidates.data[block->candidate];
+        s->mu[c] = nsi_contact_block_mu(s->robot, &s->candidates, block);
         s->cfm[c] = nsi_candidate_param(s->robot, candidate, NSI_RIGID_CFM);
-        s->on[c] = w->on;
+        s->on[c] = nsi_contact_block_flag(block, w->on);
 
         // An impact is not to lose speed to the regularisation: exact for a contact by itself.
         ns_expr impact = ns_or(w->passes, w->late);
         ns_expr softer = ns_select(impact, ns_add(one, s->cfm[c]), one);
         for (uint32_t k = 0; k < NSI_CONTACT_ROWS; k++) {
             uint32_t i = c * NSI_CONTACT_ROWS + k;
+            bool normal = k == 0 && block->part == NSI_PART_POINT;
             const ns_expr* row = s->rows.J + (size_t)i * s->nv;
             ns_expr b = ns_neg(nsi_row_product(s->nv, row, qd));
-            if (k == 0) {
-                b = ns_add(b, ns_select(w->passes, passing_target(s, c, row), w->normal));
+            if (normal) {
+                ns_expr target = passing_target(s, block->candidate, row);
+                b = ns_add(b, ns_select(w->passes, target, w->normal));
             }
             s->b[i] = s->b_position[i] = ns_mul(softer, b);
-            if (k == 0) s->b_position[i] = ns_add(s->b[i], w->push);
+            if (normal) s->b_position[i] = ns_add(s->b[i], w->push);
         }
     }
 }
@@ -190,16 +197,16 @@ static void build_right_sides(convex_step* s, const ns_expr* qd) {
 // The impulses for right-hand side b; returns the node of the block.
 static nsi_id solve_convex(const convex_step* s, const ns_expr* b, const ns_expr* on, ns_expr* l) {
     ns_graph* graph = s->robot->graph;
-    uint32_t rows = s->rows.rows, count = 0;
-    nsi_id* inputs = nsi_robot_alloc(s->robot, rows * (s->nv + 1) + 3 * s->n, sizeof *inputs);
+    uint32_t rows = s->rows.rows, n = s->rows.n, count = 0;
+    nsi_id* inputs = nsi_robot_alloc(s->robot, rows * (s->nv + 1) + 3 * n, sizeof *inputs);
     if (!inputs) return NSI_NONE;
     for (uint32_t i = 0; i < rows * s->nv; i++) inputs[count++] = s->rows.Z[i].id;
     for (uint32_t i = 0; i < rows; i++) inputs[count++] = b[i].id;
-    for (uint32_t c = 0; c < s->n; c++) inputs[count++] = s->mu[c].id;
-    for (uint32_t c = 0; c < s->n; c++) inputs[count++] = s->cfm[c].id;
-    for (uint32_t c = 0; c < s->n; c++) inputs[count++] = on[c].id;
+    for (uint32_t c = 0; c < n; c++) inputs[count++] = s->mu[c].id;
+    for (uint32_t c = 0; c < n; c++) inputs[count++] = s->cfm[c].id;
+    for (uint32_t c = 0; c < n; c++) inputs[count++] = on[c].id;
     nsi_block block = {.kind = &nsi_convex,
-                       .params = {s->n, s->nv},
+                       .params = {n, s->nv},
                        .ninput = count,
                        .inputs = inputs,
                        .source = NSI_NONE,
@@ -212,9 +219,12 @@ static nsi_id solve_convex(const convex_step* s, const ns_expr* b, const ns_expr
 // Both problems; that of positions is empty, and free, unless something overlaps.
 static void solve_both(convex_step* s, nsi_impact* impact) {
     ns_graph* graph = s->robot->graph;
-    ns_expr* on = nsi_robot_alloc(s->robot, s->n, sizeof *on);
+    ns_expr* on = nsi_robot_alloc(s->robot, s->rows.n, sizeof *on);
     if (!on) return;
-    for (uint32_t c = 0; c < s->n; c++) on[c] = ns_and(s->on[c], s->overlap);
+    for (uint32_t c = 0; c < s->rows.n; c++) {
+        const nsi_row_block* block = &s->rows.blocks[c];
+        on[c] = nsi_contact_block_flag(block, ns_and(s->acts[block->candidate], s->overlap));
+    }
     nsi_id velocities = solve_convex(s, s->b, s->on, s->l);
     nsi_id positions = solve_convex(s, s->b_position, on, s->l_position);
     if (graph->error.status != NS_OK) return;
@@ -244,9 +254,10 @@ static void apply_convex(const convex_step* s, nsi_impact* impact) {
         ns_expr push = ns_select(s->overlap, ns_sub(s->l_position[i], s->l[i]), zero);
         surplus[i] = ns_neg(ns_mul(dt, push));
     }
-    nsi_contact_name_forces(s->robot, &s->rows, &s->candidates, s->dt, s->on, s->l);
+    nsi_contact_name_forces(s->robot, &s->rows, &s->candidates, s->dt, s->acts, s->l);
     for (uint32_t i = 0; i < rows; i++) {
-        ns_expr time = ns_max(s->target[i / NSI_CONTACT_ROWS].time, s->first);
+        uint32_t c = s->rows.blocks[i / NSI_CONTACT_ROWS].candidate;
+        ns_expr time = ns_max(s->target[c].time, s->first);
         surplus[i] = ns_add(surplus[i], ns_mul(time, s->l[i]));
     }
     nsi_contact_respond(&s->rows, s->l, jump);
@@ -286,7 +297,7 @@ static void convex_impulses(const nsi_robot* robot, const nsi_contact_options* o
                      .qdd = qdd,
                      .nv = robot->model->sizes.nv,
                      .n = nsi_candidates_count(robot->model, options, law)};
-    if (!convex_supports(&s) || !allocate_convex(&s)) return;
+    if (!convex_supports(&s)) return;
 
     // What contacts ask for, then the rows at the first impact.
     nsi_robot moved;
@@ -294,6 +305,7 @@ static void convex_impulses(const nsi_robot* robot, const nsi_contact_options* o
     if (!nsi_contact_rows_build(&moved, options, law, &s.candidates, added, &s.rows)) return;
 
     // Impulses, and what they change.
+    if (!allocate_convex_rows(&s)) return;
     build_right_sides(&s, impact->qd);
     solve_both(&s, impact);
     if (robot->graph->error.status != NS_OK) return;

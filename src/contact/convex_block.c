@@ -25,13 +25,13 @@ static uint32_t convex_inputs(const uint32_t* params) {
     return convex_smooth_inputs(params) + params[0];
 }
 
-// Scratch: Z, H, seven vectors of velocities and three of rows.
+// Scratch: Z, H, thirteen vectors of velocities and three of rows.
 static bool convex_sizes(const uint32_t* params, uint32_t ninput, uint32_t noutput,
                          nsi_block_sizes* out) {
     uint32_t n = params[0], nv = params[1];
     if (n < 1 || n > NSI_NCP_MAX_CONTACTS || nv < 1 || nv > NSI_CONVEX_MAX_VELOCITIES) return false;
     uint32_t active = n < NSI_NCP_MAX_ACTIVE ? n : NSI_NCP_MAX_ACTIVE;
-    uint32_t scratch = 3 * active * nv + nv * nv + 7 * nv + 9 * active;
+    uint32_t scratch = 3 * active * nv + nv * nv + 13 * nv + 9 * active;
     *out = (nsi_block_sizes){ninput, noutput, 0, 0, scratch};
     return true;
 }

@@ -61,6 +61,9 @@ uint32_t nsi_contact_find_slot(const char* name);
 // A parameter of any law by name, constants included; NULL when there is none.
 const ns_contact_param* nsi_contact_find_param(const char* name);
 
+// Does a parameter of a model, with this constant value, belong to something that is not there?
+bool nsi_contact_param_is_absent(const ns_param* param, double value);
+
 // Its value in a definition, chosen by nobody yet: NS_CONTACT_AUTO where that is left open.
 double nsi_contact_value(const ns_contact_def* def, const ns_contact_param* param);
 

@@ -128,6 +128,11 @@ uint32_t nsi_contact_find_slot(const char* name) {
     return find_indexed(name);
 }
 
+bool nsi_contact_param_is_absent(const ns_param* param, double value) {
+    if (param->kind != NS_PARAM_CONTACT || value != 0.0) return false;
+    return nsi_contact_slot(param->component)->optional;
+}
+
 double nsi_contact_value(const ns_contact_def* def, const ns_contact_param* param) {
     if (param->field > 0) {
         double value;
@@ -190,11 +195,12 @@ static ns_status check_law_param(const ns_contact_law* law, uint32_t k, ns_error
                         law->name, param->name, param->unit, shared->unit);
     }
     if (shared) return NS_OK;
-    if (param->field > 0 || param->follows || param->constant) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "contact law \"%s\": parameter \"%s\": field, follows and constant are for"
-                        " laws of the library",
-                        law->name, param->name);
+    if (param->field > 0 || param->follows || param->constant || param->optional) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "contact law \"%s\": parameter \"%s\": field, follows, constant and optional"
+            " are for laws of the library",
+            law->name, param->name);
     }
 
     // Its default must be a value that it can have.

@@ -6,7 +6,10 @@
 //     l_n >= 0,  w_n >= 0,  l_n w_n = 0
 //     |l_t| <= mu l_n;   w_t = 0 inside, w_t opposite to l_t on the bound
 //
-// |l_t| is the length of the pair (cone) or each of the two by itself (pyramid). A contact that is
+// |l_t| is the length of the pair (cone) or each of the two by itself (pyramid). Torsional and rolling
+// friction of a contact are one or two more "contacts" directly behind it, with NSI_CONTACT_LIMITED in their
+// flag and on when it is: they have no normal row (it is zero), and the l_n of their bound is that of
+// the contact. Each is limited by itself. A contact that is
 // off (flag 0) has l = 0 and no effect on the others, whatever its numbers are; so has a row without
 // effective mass. Where more than NSI_NCP_MAX_ACTIVE are on, the first ones are solved for and the
 // residual is at least 1. With Z = J M^-1/2 in any form A is J M^-1 J'. It is formed here, not in the graph,
@@ -18,6 +21,9 @@
 #include "expr/block.h"
 
 typedef enum nsi_friction { NSI_FRICTION_PYRAMID, NSI_FRICTION_CONE } nsi_friction;
+
+// Flag of torsion and rolling, above those of contact_step.h.
+enum { NSI_CONTACT_LIMITED = 8 };
 
 // Contacts that a block is given, those of them that may be on at a time (1,056 rows), and velocities.
 enum { NSI_NCP_MAX_CONTACTS = 1 << 12, NSI_NCP_MAX_ACTIVE = 352, NSI_NCP_MAX_VELOCITIES = 1 << 12 };

@@ -54,14 +54,12 @@ typedef struct rigid_step {
 
 static bool allocate_step(rigid_step* s) {
     const nsi_robot* robot = s->robot;
-    size_t rows = NSI_CONTACT_ROWS * (size_t)s->n, nlink = robot->model->sizes.nlink;
+    size_t nlink = robot->model->sizes.nlink;
     s->at = nsi_robot_alloc(robot, s->n, sizeof *s->at);
     s->tree = nsi_robot_alloc(robot, nlink, sizeof *s->tree);
     s->share = nsi_robot_alloc(robot, nlink, sizeof *s->share);
     s->struck = nsi_robot_alloc(robot, nlink, sizeof *s->struck);
-    s->l = nsi_robot_alloc(robot, rows, sizeof *s->l);
-    s->shift = nsi_robot_alloc(robot, rows, sizeof *s->shift);
-    return s->at && s->tree && s->share && s->struck && s->l && s->shift;
+    return s->at && s->tree && s->share && s->struck;
 }
 
 // ---- what contacts do -------------------------------------------------------------------------
@@ -248,10 +246,11 @@ static bool move_to_impact(const rigid_step* s, const ns_expr* end, nsi_robot* m
     return nsi_robot_move(robot, q, robot->qd, moved);
 }
 
-// Inputs of the block that a contact has one of, in the block's order, `n` apart.
-static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
-    const nsi_candidate* candidate = &s->candidates.data[c];
-    const contact_class* at = &s->at[c];
+// Inputs of the solver's block that a block of rows has one of, in the solver's order, rows.n apart.
+static void contact_inputs(const rigid_step* s, uint32_t b, nsi_id* to) {
+    const nsi_row_block* block = &s->rows.blocks[b];
+    const nsi_candidate* candidate = &s->candidates.data[block->candidate];
+    const contact_class* at = &s->at[block->candidate];
     ns_expr zero = ns_const(0.0);
     nsi_contact_term_inputs in = {.phi = at->phi,
                                   .vn = at->vn,
@@ -269,7 +268,7 @@ static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
     ns_expr kind = ns_add(ns_select(at->rests, ns_const(NSI_CONTACT_RESTS), zero),
                           ns_add(ns_select(at->hit, ns_const(NSI_CONTACT_HIT), zero),
                                  ns_select(at->closed, ns_const(NSI_CONTACT_CLOSED), zero)));
-    const ns_expr inputs[] = {nsi_candidate_param(s->robot, candidate, NSI_RIGID_MU),
+    const ns_expr inputs[] = {nsi_contact_block_mu(s->robot, &s->candidates, block),
                               nsi_candidate_param(s->robot, candidate, NSI_RIGID_CFM),
                               ns_mul(at->faster, e),
                               terms.gap,
@@ -278,19 +277,23 @@ static void contact_inputs(const rigid_step* s, uint32_t c, nsi_id* to) {
                               terms.slack_after,
                               terms.goal,
                               terms.rise,
-                              kind};
-    for (size_t k = 0; k < sizeof inputs / sizeof *inputs; k++) {
-        to[k * s->n + c] = inputs[k].id;
+                              nsi_contact_block_flag(block, kind)};
+    static const bool normal[] = {false, false, true, true, false, true, true, true, true, false};
+    for (size_t k = 0; k < sizeof inputs / sizeof *inputs; k++) { // what only normals have, or all
+        bool has = !normal[k] || block->part == NSI_PART_POINT;
+        to[k * s->rows.n + b] = has ? inputs[k].id : zero.id;
     }
 }
 
 // Impulses of velocities and of positions.
 static void solve_step(rigid_step* s, nsi_impact* impact) {
     ns_graph* graph = s->robot->graph;
-    uint32_t nv = s->nv, n = s->n, rows = s->rows.rows, count = 0;
+    uint32_t nv = s->nv, n = s->rows.n, rows = s->rows.rows, count = 0;
     nsi_id* inputs = nsi_robot_alloc(
         s->robot, rows * (nv + 2) + (NSI_CONTACT_STEP_PER_CONTACT + 1) * n, sizeof *inputs);
-    if (!inputs) return;
+    s->l = nsi_robot_alloc(s->robot, rows, sizeof *s->l);
+    s->shift = nsi_robot_alloc(s->robot, rows, sizeof *s->shift);
+    if (!inputs || !s->l || !s->shift) return;
 
     // The problem in velocities of rows.
     ns_expr dt = ns_const(s->dt);
@@ -302,7 +305,7 @@ static void solve_step(rigid_step* s, nsi_impact* impact) {
         ns_expr a = nsi_row_product(nv, s->rows.J + (size_t)i * nv, s->qdd);
         inputs[count++] = ns_mul(dt, a).id;
     }
-    for (uint32_t c = 0; c < n; c++) contact_inputs(s, c, inputs + count);
+    for (uint32_t b = 0; b < n; b++) contact_inputs(s, b, inputs + count);
     count += (NSI_CONTACT_STEP_PER_CONTACT + 1) * n;
 
     nsi_block block = {.kind = &nsi_contact_step,

@@ -11,11 +11,29 @@
 // Contact points up to which contacts are traced one by one.
 enum { TRACED_POINTS = 192 };
 
+static bool in_scene(const nsi_contact* pair, const nsi_contact_options* options, int law) {
+    return (options->model < 0 ? pair->def.model : options->model) == law;
+}
+
+// Has a pair of the law torsional or rolling friction? Scenes have sliding friction only.
+static bool some_pair_turns(const nsi_robot* robot, const nsi_contact_options* options, int law) {
+    const uint32_t slots[2] = {nsi_contact_find_slot("mu_torsion"),
+                               nsi_contact_find_slot("mu_rolling")};
+    for (uint32_t i = 0; i < robot->model->sizes.ncontact; i++) {
+        const nsi_contact* pair = &robot->model->contacts[i];
+        if (!in_scene(pair, options, law)) continue;
+        for (int k = 0; k < 2; k++) {
+            if (!nsi_is_zero_constant(robot, robot->param[pair->param + slots[k]])) return true;
+        }
+    }
+    return false;
+}
+
 bool nsi_scene_is_wanted(const nsi_robot* robot, const nsi_contact_options* options, int law) {
     if (nsi_contact_law_get(law)->impulses != nsi_contact_ncp.impulses) return false;
     if (options->detection == NSI_DETECT_TRACED) return false;
     bool changed = nsi_trace_touches("contact/") || robot->mass_change || robot->pose_change;
-    if (changed) return false;
+    if (changed || some_pair_turns(robot, options, law)) return false;
     return options->detection == NSI_DETECT_RUN_TIME ||
            nsi_candidates_count(robot->model, options, law) > TRACED_POINTS;
 }
@@ -38,10 +56,6 @@ static void* scene_alloc(nsi_scene* s, size_t count, size_t size) {
     void* block = nsi_arena_alloc(&s->arena, (count + 1) * size);
     if (block) memset(block, 0, (count + 1) * size);
     return block;
-}
-
-static bool in_scene(const nsi_contact* pair, const nsi_contact_options* options, int law) {
-    return (options->model < 0 ? pair->def.model : options->model) == law;
 }
 
 // Bodies, the axes they move along, and the trees they belong to. Trees that share a velocity through a

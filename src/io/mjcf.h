@@ -58,8 +58,6 @@ typedef struct nsi_mjcf {
     bool inertia_never_from_geom;
     const char* mesh_folder;
     bool contact;                         // false: disabled by a flag
-    const nsi_xml_element* first_rolling; // geom with torsional or rolling friction, or NULL
-    uint32_t nrolling;                    // how many there are
     uint32_t nbodies;
 } nsi_mjcf;
 

@@ -2,8 +2,8 @@
 //
 // A geom takes part in contact if it has a contype or conaffinity or a <pair> names it, unless a flag
 // disables contact. Of two geoms MuJoCo takes the larger condim and the larger friction, or those of
-// the geom with the higher priority; condim 1 is frictionless. The parameters of a <pair>
-// override those of its geoms. Torsional and rolling friction (condim 4 and 6) are ignored.
+// the geom with the higher priority; condim 1 is frictionless, 4 adds torsional and 6
+// rolling friction. The parameters of a <pair> override those of its geoms.
 
 #include "io/mjcf.h"
 
@@ -45,14 +45,10 @@ static bool read_priority(nsi_mjcf* m, nsi_mjcf_item c, int32_t* out) {
     return true;
 }
 
-static void count_rolling(nsi_mjcf* m, const nsi_xml_element* element) {
-    if (m->nrolling++ == 0) m->first_rolling = element;
-}
-
 bool nsi_mjcf_geom_contact(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
-    uint32_t condim = 3, count;
+    uint32_t count;
     if (!read_bits(m, c, "contype", &geom->groups) ||
-        !read_bits(m, c, "conaffinity", &geom->touches) || !read_condim(m, c, &condim) ||
+        !read_bits(m, c, "conaffinity", &geom->touches) || !read_condim(m, c, &geom->condim) ||
         !read_priority(m, c, &geom->priority) ||
         !nsi_mjcf_numbers(m, c, "friction", 1, 3, geom->friction, &count)) {
         return false;
@@ -60,8 +56,6 @@ bool nsi_mjcf_geom_contact(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     const char* name = nsi_xml_value(c.element, "name");
     bool paired = name && nsi_names_find(&m->paired, name) != NSI_NONE;
     geom->collision = m->contact && (geom->groups != 0 || geom->touches != 0 || paired);
-    geom->smooth = condim == 1;
-    if (condim > 3 && geom->collision) count_rolling(m, c.element);
     return true;
 }
 
@@ -95,22 +89,26 @@ bool nsi_mjcf_collect_pairs(nsi_mjcf* m) {
     return for_each(m, "pair", collect_pair);
 }
 
-// Sliding friction of a pair. What its geoms have does not count, as in MuJoCo.
-static bool read_pair_friction(nsi_mjcf* m, nsi_mjcf_item c, double* mu) {
-    double friction[5];
+// Friction of a pair: of sliding twice, torsion, of rolling twice. What its geoms have does not count, as
+// in MuJoCo.
+static bool read_pair_friction(nsi_mjcf* m, nsi_mjcf_item c, ns_contact_def* def) {
+    double friction[5] = {1.0, 1.0, 0.005, 0.0001, 0.0001}; // MuJoCo's defaults
     uint32_t count, condim = 3;
     if (!nsi_mjcf_numbers(m, c, "friction", 1, 5, friction, &count) ||
         !read_condim(m, c, &condim)) {
         return false;
     }
-    *mu = count > 0 ? friction[0] : 1.0;
-    if (condim == 1) *mu = 0.0;
-    if (condim > 3) count_rolling(m, c.element);
-    if (count > 0 && !(friction[0] >= 0.0)) {
+    for (uint32_t k = 0; k < count; k++) {
+        if (friction[k] >= 0.0) continue;
         return nsi_reader_fail(m->reader, nsi_mjcf_holder(m, c, "friction"), NS_ERR_PARSE,
                                "friction is negative");
     }
-    return count < 2 || condim == 1 || friction[1] == friction[0] ||
+    def->mu = condim < 3 ? 0.0 : friction[0];
+    def->mu_torsion = condim < 4 ? 0.0 : friction[2];
+    def->mu_rolling = condim < 6 ? 0.0 : friction[3];
+    bool slides_alike = count < 2 || condim < 3 || friction[1] == friction[0];
+    bool rolls_alike = count < 4 || condim < 6 || friction[4] == friction[3];
+    return (slides_alike && rolls_alike) ||
            nsi_reader_note(m->reader, c.element,
                            "has different friction in two directions; the first acts in both; "
                            "changes the motion");
@@ -180,7 +178,7 @@ static bool read_pair(nsi_mjcf* m, const nsi_xml_element* pair) {
     def.a = nsi_xml_value(pair, "geom1");
     def.b = nsi_xml_value(pair, "geom2");
     if (!nsi_mjcf_find_class(m, pair, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
-        !read_pair_friction(m, c, &def.mu)) {
+        !read_pair_friction(m, c, &def)) {
         return false;
     }
     values.item = c;
@@ -206,10 +204,5 @@ static bool read_exclude(nsi_mjcf* m, const nsi_xml_element* exclude) {
 
 bool nsi_mjcf_read_contacts(nsi_mjcf* m) {
     if (m->contact && !for_each(m, "pair", read_pair)) return false;
-    if (!for_each(m, "exclude", read_exclude)) return false;
-    return m->nrolling == 0 ||
-           nsi_reader_note(m->reader, m->first_rolling,
-                           "has condim 4 or 6, as %u in all: torsional and rolling friction do not "
-                           "act; changes the motion",
-                           m->nrolling);
+    return for_each(m, "exclude", read_exclude);
 }

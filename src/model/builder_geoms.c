@@ -62,6 +62,11 @@ static ns_status check_geom_numbers(ns_geom_def* def, ns_error* error) {
         status = nsi_builder_check_number(of, "friction", def->friction[i], NSI_NUMBER_NOT_NEGATIVE,
                                           error);
     }
+    uint32_t condim = def->condim;
+    if (status == NS_OK && condim != 1 && condim != 3 && condim != 4 && condim != 6) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": condim must be 1, 3, 4 or 6",
+                        def->name);
+    }
     if (status == NS_OK) status = nsi_builder_check_numbers(of, "color", def->color, 4, error);
     if (status == NS_OK)
         status =

@@ -25,6 +25,7 @@ ns_geom_def ns_default_geom_def(void) {
         .visual = true,
         .collision = true,
         .friction = {1.0, 0.005, 0.0001},
+        .condim = 3,
         .color = {0.5, 0.5, 0.5, 1.0},
         .stiffness = NS_CONTACT_AUTO,
         .damping = NS_CONTACT_AUTO,

@@ -178,13 +178,13 @@ static masses masses_of(const maker* m, const nsi_geom* geom) {
 }
 
 // Friction of two geometries as MuJoCo combines it: the higher priority decides; of equals the larger
-// friction, unless neither needs any.
-static double default_mu(const ns_geom_def* a, const ns_geom_def* b) {
-    if (a->priority != b->priority) {
-        const ns_geom_def* first = a->priority > b->priority ? a : b;
-        return first->smooth ? 0.0 : first->friction[0];
-    }
-    return a->smooth && b->smooth ? 0.0 : fmax(a->friction[0], b->friction[0]);
+// condim and the larger friction. Kind 0 is sliding, 1 torsional, 2 rolling; each acts from a condim on.
+static double default_friction(const ns_geom_def* a, const ns_geom_def* b, int kind) {
+    static const uint32_t acts_from[3] = {3, 4, 6};
+    if (a->priority > b->priority) b = a;
+    if (b->priority > a->priority) a = b;
+    uint32_t condim = a->condim > b->condim ? a->condim : b->condim;
+    return condim < acts_from[kind] ? 0.0 : fmax(a->friction[kind], b->friction[kind]);
 }
 
 // Values that are automatic: see ns_contact_def.
@@ -193,7 +193,10 @@ static void choose_pair_values(const maker* m, nsi_contact* contact) {
     ns_contact_def* def = &contact->def;
 
     // What materials decide, for all laws.
-    if (def->mu == NS_CONTACT_AUTO) def->mu = default_mu(&a->def, &b->def);
+    double* const friction[3] = {&def->mu, &def->mu_torsion, &def->mu_rolling};
+    for (int k = 0; k < 3; k++) {
+        if (*friction[k] == NS_CONTACT_AUTO) *friction[k] = default_friction(&a->def, &b->def, k);
+    }
     if (def->restitution == NS_CONTACT_AUTO) {
         def->restitution = fmax(a->def.restitution, b->def.restitution);
     }

@@ -2,6 +2,7 @@
 
 #include "sim/step.h"
 
+#include "contact/law.h"
 #include "contact/scene.h"
 #include "expr/trace.h"
 #include "sim/integrators.h"
@@ -185,11 +186,14 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
         at->tau[k] = nsi_named(s->tau[k], nsi_force_unit(m, k), "tau/%u", k);
     }
 
-    // Networks may be attached to any parameter, free or not.
+    // Networks may be attached to any parameter, free or not, but of what is not there.
     bool all = s->augmenter || s->options->hook;
     for (uint32_t i = 0; i < m->sizes.nparam; i++) {
-        bool named = all || (s->options->is_free && s->options->is_free[i]);
         const ns_param* p = &m->params[i];
+        bool is_free = s->options->is_free && s->options->is_free[i];
+        double value = s->options->params ? s->options->params[i] : p->value;
+        bool absent = !is_free && nsi_contact_param_is_absent(p, value);
+        bool named = is_free || (all && !absent);
         at->param[i] = named ? nsi_trace_quantity(p->name, p->unit, s->param[i]) : s->param[i];
     }
 

@@ -45,6 +45,15 @@ static void inspect_tells_what_was_read(void** state) {
     assert_says(last.out, "  contact/FL_calf_geom3:ground/mu          1 \n");
     assert_says(last.out, "  contact/FL_calf_geom3:ground/max_push    2 m/s\n");
 
+    run_ok("inspect " DATA "../mjcf/contact.xml");
+    assert_says(last.out,
+                "foot:step                        sphere and box, ncp, mu 0.8, mu_torsion "
+                "0.005 m, restitution 0\n");
+    run_ok("inspect " DATA "turning.xml");
+    assert_says(last.out,
+                ", spring, mu 1, mu_torsion 0.02 m (no effect: spring has no such friction), "
+                "mu_rolling 0.003 m (no effect: spring has no such friction), restitution 0");
+
     run_ok("inspect " DATA "motors.xml");
     assert_says(last.out, "u0   m_left               torque on j_left, gear 3\n");
     assert_says(last.out, "u1   m_right              position on j_right, gear 1, kp 4\n");
@@ -77,6 +86,8 @@ static void inspect_as_json(void** state) {
     assert_string_equal(json_string_value(json_object_get(pair, "b_type")), "plane");
     assert_string_equal(json_string_value(json_object_get(pair, "model")), "ncp");
     close_relative(number(pair, "mu"), 1.0, 0.0);
+    close_relative(number(pair, "mu_torsion"), 0.0, 0.0);
+    close_relative(number(pair, "mu_rolling"), 0.0, 0.0);
     close_relative(number(pair, "restitution"), 0.0, 0.0);
     json_decref(root);
 }

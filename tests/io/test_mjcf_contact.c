@@ -51,9 +51,10 @@ static void contype_and_conaffinity_are_groups(void** state) {
     assert_int_equal(ns_model_geom(model, 1)->groups, 2);
     assert_int_equal(ns_model_geom(model, 1)->touches, 2);
     assert_true(ns_model_contact(model, 0)->mu == 0.9);
-    assert_true(modelfile_notes(model,
-                                "<geom name=\"a\"> has condim 4 or 6, as 1 in all: torsional "
-                                "and rolling friction do not act; changes the motion"));
+    assert_int_equal(ns_model_geom(model, 1)->condim, 4);
+    assert_true(ns_model_contact(model, 0)->mu_torsion == 0.005); // MuJoCo's default
+    assert_true(ns_model_contact(model, 0)->mu_rolling == 0.0);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
     ns_model_free(model);
 
     model = parse_balls("<option><flag contact='disable'/></option>", "condim='6'",
@@ -77,6 +78,41 @@ static void condim_one_is_smooth(void** state) {
     assert_true(ns_model_contact(model, 0)->mu == 0.7);
     assert_true(ns_model_contact(model, 1)->mu == 0.0); // both are smooth
     ns_model_free(model);
+}
+
+static void condim_adds_torsion_and_rolling(void** state) {
+    (void)state;
+    // Of equal priority the larger condim and the larger numbers, whosever they are; the floor has 0.2.
+    ns_model* model = parse_balls("", "condim='6' friction='0.1 0.2 0.3'", "");
+    assert_true(ns_model_contact(model, 0)->mu == 0.2);
+    assert_true(ns_model_contact(model, 0)->mu_torsion == 0.2);
+    assert_true(ns_model_contact(model, 0)->mu_rolling == 0.3);
+    assert_true(ns_model_contact(model, 1)->mu_torsion == 0.0);
+    assert_true(ns_model_contact(model, 1)->mu_rolling == 0.0);
+    uint32_t torsion = ns_model_find_param(model, "contact/a:floor/mu_torsion");
+    assert_true(ns_model_param(model, torsion)->value == 0.2);
+    assert_string_equal(ns_model_param(model, torsion)->unit, "m");
+    ns_model_free(model);
+
+    // Of a pair, its own: sliding twice, torsion, rolling twice.
+    model = parse_balls("", "condim='6'",
+                        "<contact><pair geom1='a' geom2='b' condim='6' friction='1 1 .1 .02 .02'/>"
+                        "<pair geom1='a' geom2='floor' condim='4'/>"
+                        "<pair geom1='b' geom2='floor' condim='6' friction='1 1 .1 .02 .03'/>"
+                        "</contact>");
+    assert_true(ns_model_contact(model, 0)->mu_torsion == 0.1);
+    assert_true(ns_model_contact(model, 0)->mu_rolling == 0.02);
+    assert_true(ns_model_contact(model, 1)->mu_torsion == 0.005);
+    assert_true(ns_model_contact(model, 1)->mu_rolling == 0.0);
+    assert_true(modelfile_notes(model, "<pair> has different friction in two directions"));
+    assert_int_equal(ns_model_get_sizes(model).nignored, 1); // the third
+    ns_model_free(model);
+    const char* message = modelfile_error(
+        "<mujoco><worldbody><body><freejoint/><geom name='a' size='1'/></body><geom name='b' "
+        "type='plane' size='1 1 1'/></worldbody><contact><pair geom1='a' geom2='b' friction='1 1 "
+        "-1'/></contact></mujoco>",
+        NS_ERR_PARSE);
+    assert_non_null(strstr(message, "friction is negative"));
 }
 
 static void the_higher_priority_decides_friction(void** state) {
@@ -165,8 +201,6 @@ static void what_contact_lacks_is_listed(void** state) {
          "are fixed to the world; changes the motion"),
         ("line 9: <pair> has different friction in two directions; the first acts in both; "
          "changes the motion"),
-        ("line 4: <geom name=\"a2\"> has condim 4 or 6, as 2 in all: torsional and rolling "
-         "friction do not act; changes the motion"),
         ("contact between sphere and cylinder geometries is not simulated (1 pair, b:a); changes "
          "the motion where they touch"),
         ("contact between cylinder and box geometries is not simulated (1 pair, b:a2); changes "
@@ -245,6 +279,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contype_and_conaffinity_are_groups),
         cmocka_unit_test(condim_one_is_smooth),
+        cmocka_unit_test(condim_adds_torsion_and_rolling),
         cmocka_unit_test(the_higher_priority_decides_friction),
         cmocka_unit_test(a_pair_does_not_ask_its_geoms),
         cmocka_unit_test(pyramids_are_noted),

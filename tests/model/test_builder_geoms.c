@@ -30,6 +30,9 @@ static void bad_geometries_are_named(void** state) {
     geom.friction[2] = -1.0;
     expect_geom_error(builder, &geom, NS_ERR_ARGUMENT, "friction must be zero or positive");
     geom = good;
+    geom.condim = 2;
+    expect_geom_error(builder, &geom, NS_ERR_ARGUMENT, "condim must be 1, 3, 4 or 6");
+    geom = good;
     geom.color[3] = NAN;
     expect_geom_error(builder, &geom, NS_ERR_ARGUMENT, "color must be finite");
     geom = good;

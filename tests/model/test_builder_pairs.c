@@ -72,6 +72,8 @@ SPOIL(taken_pair, (c->a = "p", c->b = "s3"))
 SPOIL(bad_model, c->model = 7)
 SPOIL(bad_mu, c->mu = -0.5)
 SPOIL(nan_mu, c->mu = NAN)
+SPOIL(bad_torsion, c->mu_torsion = -0.5)
+SPOIL(nan_rolling, c->mu_rolling = NAN)
 SPOIL(bad_restitution, c->restitution = 1.5)
 SPOIL(bad_alpha, c->baumgarte_alpha = -1.0)
 SPOIL(bad_beta, c->baumgarte_beta = 2.0)
@@ -101,6 +103,8 @@ static void bad_pairs_are_named(void** state) {
         {"model", bad_model},
         {"pair \"s:p\": mu must be zero or positive", bad_mu},
         {"mu must be finite", nan_mu},
+        {"pair \"s:p\": mu_torsion must be zero or positive", bad_torsion},
+        {"mu_rolling must be finite", nan_rolling},
         {"restitution must be between 0 and 1", bad_restitution},
         {"baumgarte_alpha must be between 0 and 1", bad_alpha},
         {"baumgarte_beta must be between 0 and 1", bad_beta},

@@ -163,7 +163,7 @@ static void pairs_by_hand_come_first(void** state) {
     contact.a = "p", contact.b = "x"; // takes the place of x:p, and its order
     contact.mu = 0.0, contact.restitution = 0.5, contact.model = NS_CONTACT_SPRING;
     contact.stiffness = 3e4, contact.damping = 0.0, contact.exponent = 1.0;
-    contact.mu_static = 0.2, contact.margin = 0.0;
+    contact.mu_static = 0.2, contact.margin = 0.0, contact.mu_torsion = 0.03;
     assert_int_equal(ns_model_builder_add_contact(builder, &contact, NULL), NS_OK);
     add_pair(builder, "y", "x"); // of a link and the one it carries
     add_pair(builder, "y", "p");
@@ -176,6 +176,7 @@ static void pairs_by_hand_come_first(void** state) {
     assert_true(held->mu == 0.0 && held->restitution == 0.5 && held->stiffness == 3e4);
     assert_true(held->damping == 0.0 && held->exponent == 1.0 && held->mu_static == 0.2);
     assert_true(held->margin == 0.0 && held->baumgarte_beta == 0.2);
+    assert_true(held->mu_torsion == 0.03 && held->mu_rolling == 0.0);
     ns_model_free(model);
 }
 
@@ -433,6 +434,8 @@ static void pairs_have_parameters(void** state) {
         {"contact/s:p/max_push", "m/s", 2.0, 0.0, inf, NS_TRANSFORM_LOG},
         {"contact/s:p/cfm", "", 1e-4, 0.0, inf, NS_TRANSFORM_LOG},
         {"contact/s:p/margin", "m", 0.02, 0.0, inf, NS_TRANSFORM_LOG},
+        {"contact/s:p/mu_torsion", "m", 0.0, 0.0, inf, NS_TRANSFORM_IDENTITY},
+        {"contact/s:p/mu_rolling", "m", 0.0, 0.0, inf, NS_TRANSFORM_IDENTITY},
         {"contact/s:p/stiffness", "N/m^exponent", 1e5, 0.0, inf, NS_TRANSFORM_LOG},
         {"contact/s:p/damping", "s/m", 1.0, 0.0, inf, NS_TRANSFORM_LOG},
         {"contact/s:p/exponent", "", 1.5, 1.0, inf, NS_TRANSFORM_IDENTITY},
