@@ -300,6 +300,8 @@ static ns_status write_parameters(const ns_discovery* d, nsi_hybrid* file, ns_er
             status = nsi_fit_set_parameter(d->fit, &file->parameters, d->fit->variants[0].model,
                                            name, after[k], error);
     }
+    if (status == NS_OK)
+        status = nsi_fit_set_following(d->fit, v, 0, after, &file->parameters, error);
 
     nsi_free(&d->allocator, z);
     return status;

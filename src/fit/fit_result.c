@@ -130,15 +130,51 @@ static ns_status certify_windows(nsi_objective* e, nsi_result* a, ns_error* erro
     return a->unreliable_gradients ? NS_OK : nsi_fail_nomem(error);
 }
 
+// A note for each link whose other moments have left behind those that no motion shows.
+static ns_status note_following(ns_fit* f, const double* v, double* p, double* scratch,
+                                ns_error* error) {
+    nsi_result* a = &f->result;
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        nsi_following_moments moments;
+        nsi_parameters_params(f->parameters, m, v, p, NULL, scratch);
+        for (uint32_t k = 0; nsi_parameters_following(f->parameters, m, p, k, &moments); k++) {
+            nsi_text_builder text = {.allocator = f->allocator};
+            uint32_t count = 0;
+            for (int i = 0; i < 6; i++) {
+                if (!moments.moved[i]) continue;
+                const char* name = strstr(moments.name[i], "inertia/");
+                nsi_text_add(&text, "%s%s = %.4g", count++ ? ", " : "", name, moments.value[i]);
+            }
+            if (count > 0) {
+                nsi_text_add(&text,
+                             ": link %s turns about one axis, no motion shows these moments"
+                             " of it, and they follow so that it stays physical",
+                             moments.link);
+            }
+
+            // The text lives as long as the result.
+            const char* kept =
+                text.failed ? NULL : nsi_arena_string(&a->arena, text.text.data, text.text.count);
+            bool done = count == 0 || (kept && nsi_array_push(&f->allocator, &a->notes, kept));
+            nsi_array_free(&f->allocator, &text.text);
+            if (!done) return nsi_fail_nomem(error);
+        }
+    }
+    return NS_OK;
+}
+
 ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     nsi_result* a = &f->result;
     size_t scratch = nsi_parameters_scratch(f->parameters);
-    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
+    size_t np = f->problem->param_at[f->nvariant];
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
-    nsi_parameters_from_z(f->parameters, f->z, v, NULL, v + f->nz);
+    double* p = v + f->nz;
+    nsi_parameters_from_z(f->parameters, f->z, v, NULL, p + np);
     ns_status status = describe_fit(f, error);
     if (status == NS_OK) status = nsi_list_estimates(f->parameters, v, a, error);
     if (status == NS_OK) status = nsi_list_coefficients(f->system, f->w0, f->w, a, error);
+    if (status == NS_OK) status = note_following(f, v, p, p + np, error);
     nsi_free(&f->allocator, v);
 
     // Errors at the end of the last stage, then predictions.

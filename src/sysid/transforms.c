@@ -133,6 +133,10 @@ static double transform_to_z(const ns_parameter_info* v, double x) {
     return x;
 }
 
+double nsi_parameter_to_z(const ns_parameters* v, uint32_t number, double value) {
+    return transform_to_z(&v->items.data[number], value);
+}
+
 void nsi_parameters_to_z(const ns_parameters* v, const double* natural, double* z) {
     for (uint32_t k = 0; k < v->items.count; k++) {
         z[k] = transform_to_z(&v->items.data[k], natural[k]);
