@@ -41,19 +41,20 @@ static ns_fit* run_fit(void) {
     return fit;
 }
 
-// The rod of the model is 0.2 kg, that of the recording 0.32 kg: its yy is above xx + zz of the model.
-static void a_thin_rod_is_identified(void** state) {
-    (void)state;
-    static const truth truths[] = {{"link/pole/mass", 0.32},
+static const truth rod_truths[] = {{"link/pole/mass", 0.32},
                                    {"link/pole/inertia/yy", 0.0096},
                                    {"joint/slide/damping", 0.3},
                                    {"joint/hinge/damping", 0.02}};
+
+// The rod of the model is 0.2 kg, that of the recording 0.32 kg: its yy is above xx + zz of the model.
+static void a_thin_rod_is_identified(void** state) {
+    (void)state;
     experiment_write("fit.yaml", CARTPOLE_FIT
                      "parameters:\n  link/pole/mass: free\n  link/pole/inertia/yy: free\n"
                      "  joint/*/damping: {initial: 0.1, lower: 0}\n"
                      "train: {window: [10, 25, 50], initial_state: free}\n");
     ns_fit* fit = run_fit();
-    for (int k = 0; k < 4; k++) check_estimate(fit, truths[k], 0.01);
+    for (int k = 0; k < 4; k++) check_estimate(fit, rod_truths[k], 0.01);
     const ns_fit_result* result = ns_fit_get_result(fit);
     if (!(fabs(result->sigma - 1.0) < 0.05)) fail_msg("residuals of %g sigma", result->sigma);
     bool noted = false;
@@ -84,6 +85,21 @@ static void a_thin_rod_is_identified(void** state) {
     ns_hybrid_free(hybrid);
 }
 
+// Nothing but a model, data and parameters: windows are chosen from the data.
+static void three_lines_are_enough(void** state) {
+    (void)state;
+    experiment_write("fit.yaml",
+                     "model: " CARTPOLE "model.xml\n"
+                     "data: {map: " CARTPOLE "map.yaml, train: [" CARTPOLE "recording.csv]}\n"
+                     "parameters: {link/pole/mass: free, link/pole/inertia/yy: free,"
+                     " \"joint/*/damping\": {initial: 0.1, lower: 0}}\n");
+    ns_fit* fit = run_fit();
+    assert_int_equal(ns_fit_get_result(fit)->nphase, 3);
+    assert_null(ns_fit_get_result(fit)->failure);
+    for (int k = 0; k < 4; k++) check_estimate(fit, rod_truths[k], 0.01);
+    ns_fit_free(fit);
+}
+
 static void a_thin_rod_is_discovered(void** state) {
     (void)state;
     experiment_write("discover.yaml", CARTPOLE_FIT);
@@ -91,9 +107,11 @@ static void a_thin_rod_is_discovered(void** state) {
     ns_error error = {0};
     must(ns_discover_load(tempdir_path("discover.yaml"), 1, &d, &error), &error);
     must(ns_discover_run(d, NULL, NULL, &error), &error);
-    static const truth truths[] = {
-        {"link/pole/mass", 0.32}, {"link/pole/inertia/yy", 0.0096}, {"joint/hinge/tau", -0.02}};
-    for (int i = 0; i < 3; i++) {
+    static const truth truths[] = {{"link/pole/mass", 0.32},
+                                   {"link/pole/inertia/yy", 0.0096},
+                                   {"joint/hinge/tau", -0.02},
+                                   {"joint/slide/tau", -0.3}};
+    for (int i = 0; i < 4; i++) {
         const ns_discovered* found = NULL;
         for (uint32_t k = 0; k < ns_discover_count(d); k++) {
             const ns_discovered* f = ns_discover_found(d, k);
@@ -104,13 +122,30 @@ static void a_thin_rod_is_discovered(void** state) {
         if (!(fabs(found->value - truths[i].value) <= 3.0 * found->standard_error)) {
             fail_msg("%s +- %g", found->text, found->standard_error);
         }
+
+        // Mass and inertia can be traded against the cart's mass and the centre of mass; damping cannot.
+        assert_int_equal(found->verdict, i < 2 ? NS_VERDICT_UNDETERMINED : NS_VERDICT_OK);
     }
+
     // Nothing else of the links is to be changed: their other numbers are right.
     for (uint32_t k = 0; k < ns_discover_count(d); k++) {
         const char* quantity = ns_discover_found(d, k)->quantity;
         assert_true(strncmp(quantity, "link/", 5) != 0 || strncmp(quantity, "link/pole/", 10) == 0);
         assert_null(strstr(quantity, "com"));
     }
+
+    // The report names all that can be traded.
+    ns_report* report = NULL;
+    ns_text text;
+    must(ns_discover_report(d, &report, &error), &error);
+    must(ns_report_text(report, &text, &error), &error);
+    const char* group = strstr(text.data, "these can be traded against each other");
+    if (!group) fail_msg("%s", text.data);
+    static const char* const traded[] = {"link/cart/mass", "link/pole/mass", "link/pole/com/z",
+                                         "link/pole/inertia/yy"};
+    for (int k = 0; k < 4; k++) assert_non_null(strstr(group, traded[k]));
+    ns_text_free(&text);
+    ns_report_free(report);
     ns_discover_free(d);
 }
 
@@ -158,6 +193,7 @@ static void estimates_go_along_the_boundary(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thin_rod_is_identified),
+        cmocka_unit_test(three_lines_are_enough),
         cmocka_unit_test(a_thin_rod_is_discovered),
         cmocka_unit_test(estimates_go_along_the_boundary),
     };
