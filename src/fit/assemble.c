@@ -169,8 +169,9 @@ static ns_status check_predictions(const ns_fit* f, ns_error* error) {
     if (floor(wanted / period + 1e-6) <= longest / period + 0.5) return NS_OK;
     char what[200];
     snprintf(what, sizeof what,
-             "a horizon of %g s is longer than every recording allows: at most %g s", wanted,
-             longest);
+             "a horizon of %g s is longer than every recording allows: at most %g s; take shorter"
+             " `horizons`, or fewer `origins`",
+             wanted, longest);
     return nsi_fit_fail_at(f, node, NS_ERR_PARSE, what, error);
 }
 
