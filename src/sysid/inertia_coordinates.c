@@ -249,7 +249,7 @@ const char* nsi_parameters_fault(const ns_parameters* params, uint32_t variant, 
 
 // Move estimated moments of a link into its nearest body; false: it cannot be moved.
 static bool repair_link(const ns_parameters* v, const nsi_changed_link* c, const double* p,
-                        double* natural) {
+                        double* natural, double* z) {
     double body[10];
     bool movable[6], any = false;
     read_body(c, p, body);
@@ -262,10 +262,13 @@ static bool repair_link(const ns_parameters* v, const nsi_changed_link* c, const
     }
     if (!any || !nsi_inertia_complete(body[0], body + MOMENT, movable)) return false;
 
-    // Hidden moments that are not estimated follow by themselves.
+    // Hidden moments that are not estimated follow by themselves. Coordinates of what has not moved stay
+    // as they are: to recompute them would lead away from bounds.
     for (int i = 0; i < 6; i++) {
         uint32_t item = c->item[MOMENT + i];
-        if (item != NSI_NONE) natural[item] = body[MOMENT + i];
+        if (item == NSI_NONE || natural[item] == body[MOMENT + i]) continue;
+        natural[item] = body[MOMENT + i];
+        z[item] = nsi_parameter_to_z(v, item, natural[item]);
     }
     return true;
 }
@@ -277,7 +280,7 @@ bool nsi_parameters_repair(const ns_parameters* v, double* z, double* natural, d
         const nsi_variant_parameters* t = &v->variants[m];
         nsi_parameters_params(v, m, natural, p, NULL, scratch);
         for (uint32_t k = 0; k < t->links.count; k++) {
-            if (!repair_link(v, &t->links.data[k], p, natural)) return false;
+            if (!repair_link(v, &t->links.data[k], p, natural, z)) return false;
         }
     }
 
@@ -285,15 +288,6 @@ bool nsi_parameters_repair(const ns_parameters* v, double* z, double* natural, d
     for (uint32_t m = 0; m < v->nvariant; m++) {
         nsi_parameters_params(v, m, natural, p, NULL, scratch);
         if (nsi_parameters_fault(v, m, p)) return false;
-    }
-    for (uint32_t m = 0; m < v->nvariant; m++) {
-        const nsi_variant_parameters* t = &v->variants[m];
-        for (uint32_t k = 0; k < t->links.count; k++) {
-            for (int i = MOMENT; i < 10; i++) {
-                uint32_t item = t->links.data[k].item[i];
-                if (item != NSI_NONE) z[item] = nsi_parameter_to_z(v, item, natural[item]);
-            }
-        }
     }
     return true;
 }

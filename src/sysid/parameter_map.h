@@ -74,7 +74,7 @@ const char* nsi_parameters_fault(const ns_parameters* params, uint32_t variant, 
 // Move the estimated moments of links that are not physical to the nearest values that are, so that a
 // step which leaves the physical values goes along their boundary.
 // @param natural, p  memory for v, and for the most p of a variant
-// @return whether z is physical now; it is changed only then
+// @return whether z is physical now; coordinates of what is not moved stay as they are
 bool nsi_parameters_repair(const ns_parameters* params, double* z, double* natural, double* p,
                            double* scratch);
 

@@ -147,6 +147,21 @@ static void faults_name_the_link(void** state) {
     ns_parameters_free(v);
 }
 
+// Whole bodies are physical with any coordinates: there is nothing to repair.
+static void whole_bodies_need_no_repair(void** state) {
+    (void)state;
+    nsi_parameter_request requests[] = {ask("link/link1/mass"), ask("link/link1/com/*"),
+                                        ask("link/link1/inertia/*")};
+    ns_parameters* v = make(requests, 3, NULL, 0);
+    double *scratch = scratch_of(v), z[10], before[10], natural[10], p[10];
+    ns_rng rng = ns_rng_seed(5);
+    for (int k = 0; k < 10; k++) z[k] = before[k] = ns_rng_normal(&rng);
+    assert_true(nsi_parameters_repair(v, z, natural, p, scratch));
+    assert_memory_equal(z, before, sizeof z);
+    free(scratch);
+    ns_parameters_free(v);
+}
+
 // ---- some of the ten numbers ---------------------------------------------------------------------
 
 static const char thin[] =
@@ -265,6 +280,7 @@ int main(void) {
         cmocka_unit_test(moments_that_no_motion_shows_follow),
         cmocka_unit_test(a_single_moment_has_a_range),
         cmocka_unit_test(steps_go_along_the_boundary),
+        cmocka_unit_test(whole_bodies_need_no_repair),
     };
     return cmocka_run_group_tests(tests, load_pendulum, free_pendulum);
 }
