@@ -33,7 +33,8 @@ static const char help[] =
     "  --check        only check FILE\n"
     "\n"
     "Ctrl-C ends the fit cleanly: the result so far is written, and --resume goes on.\n"
-    "Exit code 4: the fit failed, for example because residuals are far above the noise. The first\n"
+    "Exit code 4: the fit failed, for example because residuals are far above the noise. The "
+    "first\n"
     "line of the report says so, with the most likely reasons; the result is written.\n"
     "\n"
     "example: neuralsim fit examples/pendulum_fit.yaml -o /tmp/pendulum\n";
