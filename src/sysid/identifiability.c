@@ -346,11 +346,9 @@ static bool is_undetermined(const nsi_identification* found, uint32_t estimate) 
 }
 
 static bool is_at(double gap, double range, double size, double error) {
-    // Within a standard error, and next to the bound by range or size.
-    bool near = gap <= error && gap <= NEAR_FOR_SIZE * size;
-    if (!isfinite(range)) return gap <= AT_BOUND * size || near;
-    return (gap <= AT_BOUND * range && gap <= NEAR_FOR_SIZE * size) ||
-           (near && gap <= NEAR_FOR_RANGE * range);
+    if (!isfinite(range)) return gap <= AT_BOUND * size;
+    bool near = gap <= NEAR_FOR_RANGE * range && gap <= error;
+    return (gap <= AT_BOUND * range || near) && gap <= NEAR_FOR_SIZE * size;
 }
 
 // Has it any part in a combination that the data does not determine?

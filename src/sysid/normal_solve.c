@@ -244,74 +244,6 @@ static bool solve_with_penalty(nsi_objective* e, double* predicted) {
     return true;
 }
 
-// ---- bounds --------------------------------------------------------------------------------------
-
-// Coordinates of parameters with bounds turn round where the parameter reaches one: beyond it leads back. Steps end
-// this far before, where there is a derivative to leave by; of a parameter it is a millionth of its range.
-static const double TURNING_MARGIN = 2e-3;
-
-// The part of a step of unknown k that does not lead beyond the turning points around it.
-static double bounded_part(const nsi_objective* e, uint32_t k, double step) {
-    const double half_turn = 3.14159265358979323846;
-    uint32_t column = nsi_column_of(e, k);
-    if (column >= e->nz) return step;
-    double z = e->point.z[column], low = -INFINITY, high = INFINITY;
-    switch (ns_parameters_at(e->p->parameters, column)->transform) {
-    case NS_PARAMETER_BOX:
-        low = (floor(z / half_turn + 0.5) - 0.5) * half_turn + TURNING_MARGIN;
-        high = low + half_turn - 2.0 * TURNING_MARGIN;
-        break;
-    case NS_PARAMETER_ABOVE:
-    case NS_PARAMETER_BELOW:
-        if (z >= 0.0) low = TURNING_MARGIN;
-        if (z < 0.0) high = -TURNING_MARGIN;
-        break;
-    default: break;
-    }
-
-    // Where it is there already, it stays.
-    double to = fmin(fmax(z + step, fmin(low, z)), fmax(high, z));
-    return to == z + step ? step : to - z;
-}
-
-// Impose the steps `held` (n; NaN: free) on the equations S step = r.
-static void impose_held(nsi_normal* m, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        if (isnan(m->b[i])) continue;
-        for (uint32_t j = 0; j < n; j++) {
-            double* a = i > j ? &m->S[(size_t)i * n + j] : &m->S[(size_t)j * n + i];
-            if (isnan(m->b[j])) m->step[j] -= *a * m->b[i];
-            *a = i == j ? 1.0 : 0.0;
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (!isnan(m->b[i])) m->step[i] = m->b[i];
-    }
-}
-
-// The step of the numbers, along bounds that it meets: parameters that would pass one are held at it, and the others
-// are solved for again. Without that they would go where they belong with the first ones beyond their bounds.
-static bool solve_within_bounds(nsi_objective* e, double damping) {
-    nsi_normal* m = &e->normal;
-    uint32_t n = e->n;
-    for (uint32_t k = 0; k < n; k++) m->b[k] = NAN;
-    for (bool again = true; again;) {
-        again = false;
-        impose_held(m, n);
-        if (!nsi_dense_cholesky(n, m->S, e->threads)) return false;
-        nsi_dense_cholesky_solve(n, m->S, 1, m->step);
-        for (uint32_t k = 0; k < n; k++) {
-            double part = isnan(m->b[k]) ? bounded_part(e, k, m->step[k]) : m->step[k];
-            if (part == m->step[k] || !isfinite(part)) continue;
-            m->b[k] = part;
-            again = true;
-        }
-        if (again && !nsi_normal_reduce(e, damping)) return false;
-        if (again) damp(e, damping);
-    }
-    return true;
-}
-
 bool nsi_objective_solve(nsi_objective* e, double damping, double* predicted) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n, rows = e->windows.count * e->nt;
@@ -323,7 +255,10 @@ bool nsi_objective_solve(nsi_objective* e, double damping, double* predicted) {
         back_substitute(e);
         return true;
     }
-    if (n > 0 && !solve_within_bounds(e, damping)) return false;
+    if (n > 0) {
+        if (!nsi_dense_cholesky(n, m->S, e->threads)) return false;
+        nsi_dense_cholesky_solve(n, m->S, 1, m->step);
+    }
     if (is_too_long(e)) return false;
     back_substitute(e);
     // Half the slope along the step is what an undamped quadratic would gain.

@@ -85,49 +85,6 @@ static void a_thin_rod_is_identified(void** state) {
     ns_hybrid_free(hybrid);
 }
 
-static const ns_fit_phase* last_phase(const ns_fit* fit) {
-    const ns_fit_result* result = ns_fit_get_result(fit);
-    return &result->phases[result->nphase - 1];
-}
-
-// A bound that keeps the inertia from where it belongs: the others go where they would with it fixed there, in as
-// many steps.
-static void fits_go_along_bounds(void** state) {
-    (void)state;
-    static const char both[] = CARTPOLE_FIT "parameters:\n  link/pole/mass: free\n"
-                                            "  joint/*/damping: {initial: 0.1, lower: 0}\n"
-                                            "%s"
-                                            "train: {window: [10, 25, 50], initial_state: free}\n";
-    experiment_write("fit.yaml", both, "set: {link/pole/inertia/yy: '0.0061'}\n");
-    ns_fit* fixed = run_fit();
-    experiment_write("fit.yaml", both, "  link/pole/inertia/yy: {initial: 0.006, upper: 0.0061}\n");
-    ns_fit* bounded = run_fit();
-    double mass, at_bound, yy;
-    assert_true(ns_fit_estimate(fixed, "link/pole/mass", &mass, NULL));
-    assert_true(ns_fit_estimate(bounded, "link/pole/mass", &at_bound, NULL));
-    assert_true(ns_fit_estimate(bounded, "link/pole/inertia/yy", &yy, NULL));
-    if (!(fabs(yy - 0.0061) < 1e-7)) fail_msg("%.9g", yy);
-    if (!(fabs(at_bound - mass) < 1e-4 * mass)) fail_msg("%.9g, not %.9g", at_bound, mass);
-    const ns_fit_phase *a = last_phase(bounded), *b = last_phase(fixed);
-    if (!(fabs(a->value - b->value) < 1e-4 * b->value)) fail_msg("%g, not %g", a->value, b->value);
-    assert_true(a->iterations <= b->iterations + 3);
-    ns_fit_free(fixed);
-    ns_fit_free(bounded);
-
-    // A lower bound alone: the pole has less damping than it may have.
-    experiment_write("fit.yaml", CARTPOLE_FIT
-                     "parameters:\n  link/pole/mass: free\n  link/pole/inertia/yy: free\n"
-                     "  joint/slide/damping: {initial: 0.1, lower: 0}\n"
-                     "  joint/hinge/damping: {initial: 0.1, lower: 0.03}\n"
-                     "train: {window: [10, 25, 50], initial_state: free}\n");
-    bounded = run_fit();
-    const ns_estimate* damping = &ns_fit_get_result(bounded)->estimates[3];
-    assert_string_equal(damping->name, "joint/hinge/damping");
-    if (!(fabs(damping->value - 0.03) < 1e-6)) fail_msg("%.9g", damping->value);
-    assert_int_equal(damping->verdict, NS_VERDICT_AT_LOWER);
-    ns_fit_free(bounded);
-}
-
 // Nothing but a model, data and parameters: windows are chosen from the data.
 static void three_lines_are_enough(void** state) {
     (void)state;
@@ -236,7 +193,6 @@ static void estimates_go_along_the_boundary(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thin_rod_is_identified),
-        cmocka_unit_test(fits_go_along_bounds),
         cmocka_unit_test(three_lines_are_enough),
         cmocka_unit_test(a_thin_rod_is_discovered),
         cmocka_unit_test(estimates_go_along_the_boundary),
