@@ -16,7 +16,14 @@
 #include <string.h>
 
 // UNDECIDED: gradcheck could not judge any input; INTERRUPTED: by Ctrl-C
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNDECIDED = 3, EXIT_INTERRUPTED = 130 };
+enum {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_UNDECIDED = 3,
+    EXIT_FIT_FAILED = 4,
+    EXIT_INTERRUPTED = 130
+};
 
 // Each command gets its arguments after its own name and returns the exit code.
 int cmd_bench(int argc, char** argv);

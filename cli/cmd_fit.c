@@ -33,6 +33,9 @@ static const char help[] =
     "  --check        only check FILE\n"
     "\n"
     "Ctrl-C ends the fit cleanly: the result so far is written, and --resume goes on.\n"
+    "Exit code 4: the fit failed, for example because residuals are far above the noise. The "
+    "first\n"
+    "line of the report says so, with the most likely reasons; the result is written.\n"
     "\n"
     "example: neuralsim fit examples/pendulum_fit.yaml -o /tmp/pendulum\n";
 
@@ -77,6 +80,7 @@ static int fit_show(const fit_command* c, const ns_fit* fit, const char* folder)
         cli_note("stopped; 'neuralsim fit %s -o %s --resume' goes on", c->file, folder);
         if (code == EXIT_OK) code = EXIT_INTERRUPTED;
     }
+    if (code == EXIT_OK && ns_fit_get_result(fit)->failure) code = EXIT_FIT_FAILED;
     return code;
 }
 

@@ -82,7 +82,6 @@ EXCEPTIONS = {
     "src/fit/save.c": "fit/test_fit_run fit/test_variants",
     "src/fit/score.c": "fit/test_fit_run sysid/test_metrics",
     "src/fit/scoring_report.c": "fit/test_scoring",
-    "src/fit/search.c": "fit/test_fit_run fit/test_recovery",
     "src/fit/source_files.c": "fit/test_portable",
     "src/fit/uncertainty.c": "fit/test_recovery fit/test_variants",
     "src/io/json_read.c": "io/test_tensors_broken fit/test_result_read",

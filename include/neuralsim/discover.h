@@ -14,6 +14,7 @@
 #ifndef NEURALSIM_DISCOVER_H
 #define NEURALSIM_DISCOVER_H
 
+#include "neuralsim/estimates.h"
 #include "neuralsim/report.h"
 
 #include <stdbool.h>
@@ -56,6 +57,9 @@ typedef struct ns_discovered {
     double standard_error;
     double start; ///< the model's value; 0 for coefficients
     double shape; ///< v of tanh(qd / v); NaN where there is none
+    ns_verdict
+        verdict; ///< NS_VERDICT_UNDETERMINED: it can be traded against others, its error holds if
+                 ///< these are right; AT_LOWER, AT_UPPER: its shape; MISFIT; POOR; OK
 } ns_discovered;
 
 /// What was found, in the order in which terms entered.

@@ -22,6 +22,10 @@ extern "C" {
     X(NS_VERDICT_AT_UPPER, "at upper bound", "")                                                   \
     X(NS_VERDICT_UNDETERMINED, "undetermined", "only together with others: see directions")        \
     X(NS_VERDICT_POOR, "poor", "standard error above half of its size")                            \
+    X(NS_VERDICT_MISFIT, "misfit", "residuals are far above the noise: errors mean nothing")       \
+    X(NS_VERDICT_REFUSED, "refused", "the last steps were refused: it may be far from its best")   \
+    X(NS_VERDICT_LIMITS, "beyond limits", "the recording leaves joint limits")                     \
+    X(NS_VERDICT_TEST, "worse on test", "the error on test data grew")                             \
     X(NS_VERDICT_OK, "ok", "")
 
 typedef enum ns_verdict { NS_VERDICT_MAP(NS_CHOICE_VALUE) } ns_verdict;

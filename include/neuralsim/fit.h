@@ -117,6 +117,10 @@ typedef struct ns_fit_result {
     bool complete;                    ///< false: stopped before its end
     const char* unreliable_gradients; ///< how many windows of the last stage have an unreliable
                                       ///< gradient (certificate.h), and why; NULL: none
+    const char*
+        failure; ///< residuals far above the noise, or simulations that do not stay finite, and
+                 ///< the most likely reasons; NULL: the fit did not fail
+    const char* doubts; ///< what else leaves no estimate ok; NULL: nothing
 } ns_fit_result;
 
 /// Covariance of two estimates, in the product of their units; NaN where there is no error.

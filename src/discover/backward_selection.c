@@ -70,15 +70,20 @@ done:
     return status;
 }
 
-ns_status nsi_selection_backward_step(nsi_selection* s, bool* changed) {
-    *changed = false;
-
-    // A term leaves below a part of what lets it enter, so that it does not come back at once.
+// The loss that a term may cause and still leave: below a part of what lets it enter, so that it does not come
+// back at once.
+static double tolerated_loss(const nsi_selection* s) {
     const double part = nsi_thresholds.selection.hysteresis;
     double keep =
         part * nsi_selection_min_f(s) * nsi_selection_variance(s, s->squares, s->d->active.count);
-    keep = fmax(keep, fmax(part * nsi_selection_min_gain(s),
+    return fmax(keep, fmax(part * nsi_selection_min_gain(s),
                            part * nsi_thresholds.selection.min_share * s->squares));
+}
+
+ns_status nsi_selection_backward_step(nsi_selection* s, bool* changed) {
+    *changed = false;
+
+    const double keep = tolerated_loss(s);
 
     // The term with the smallest loss, linearised.
     uint32_t weakest = NSI_NONE;
@@ -95,6 +100,37 @@ ns_status nsi_selection_backward_step(nsi_selection* s, bool* changed) {
     }
     if (weakest == NSI_NONE || least > keep) return NS_OK;
     return replace_active(s, weakest, NSI_NONE, -keep, changed);
+}
+
+// The linear term at the quantity of another; NSI_NONE: none can enter.
+static uint32_t find_linear(const nsi_selection* s, const nsi_term* term) {
+    for (uint32_t k = 0; k < s->gram.n; k++) {
+        const nsi_term* t = nsi_selection_term(s, k);
+        bool linear = t->kind == NSI_TERM_FORMULA && strcmp(t->form, "qd") == 0;
+        if (linear && strcmp(t->quantity, term->quantity) == 0 && nsi_selection_may_enter(s, k)) {
+            return k;
+        }
+    }
+    return NSI_NONE;
+}
+
+ns_status nsi_selection_straighten_step(nsi_selection* s) {
+    for (uint32_t k = 0; k < s->d->active.count; k++) {
+        uint32_t term = s->d->active.data[k];
+        const nsi_term* t = nsi_selection_term(s, term);
+        if (t->shape == NSI_NONE) continue;
+
+        // tanh(qd / v) with v at its end is a line: damping, with one number less.
+        double start = nsi_selection_term(s, t->shape)->start;
+        double v = start + s->d->workspace.values[t->shape];
+        if (v < (1.0 - 1e-3) * nsi_thresholds.refit.max_shape * start) continue;
+        uint32_t linear = find_linear(s, t);
+        bool changed = false;
+        if (linear != NSI_NONE) {
+            return replace_active(s, term, linear, -tolerated_loss(s), &changed);
+        }
+    }
+    return NS_OK;
 }
 
 ns_status nsi_selection_exchange_step(nsi_selection* s, bool* changed) {

@@ -7,6 +7,9 @@
 
 #include "discover/candidate_library.h"
 
+#include "nn/binding.h"
+#include "sim/quantity_parts.h"
+
 #include "sim/system.h"
 
 #include <stdarg.h>
@@ -25,9 +28,16 @@ const char* nsi_library_text(nsi_library_builder* b, const char* format, ...) {
     return text ? text : "";
 }
 
-static bool globs_match(const nsi_text_list* globs, const char* name) {
+// Does a glob of `outputs` match a force? Forces of joints are also tau_<joint>.
+static bool output_matches(const char* glob, const char* name) {
+    char alias[NSI_FAMILY_SIZE];
+    if (ns_glob_match(glob, name)) return true;
+    return nsi_quantity_alias(glob, false, alias, sizeof alias) && ns_glob_match(alias, name);
+}
+
+static bool is_wanted_output(const nsi_text_list* globs, const char* name) {
     for (uint32_t k = 0; k < globs->count; k++) {
-        if (ns_glob_match(globs->data[k], name)) return true;
+        if (output_matches(globs->data[k], name)) return true;
     }
     return globs->count == 0;
 }
@@ -154,7 +164,7 @@ uint32_t nsi_library_output(nsi_library_builder* b, const char* name, bool outsi
     }
     const nsi_target* target = find_target(b, name);
     if (!target || !target->exists || target->taken) return NSI_NONE;
-    if (!outside && !globs_match(&b->fit->spec->discover_outputs, name)) return NSI_NONE;
+    if (!outside && !is_wanted_output(&b->fit->spec->discover_outputs, name)) return NSI_NONE;
     if (!nsi_array_push(&library->allocator, &library->outputs, target->name)) {
         b->failed = true;
         return NSI_NONE;
@@ -263,7 +273,7 @@ static ns_status check_globs(const nsi_library_builder* b, ns_error* error) {
         bool any = false;
         for (uint32_t i = 0; i < b->targets.count && !any; i++) {
             // Only targets that exist in this system count.
-            any = b->targets.data[i].exists && ns_glob_match(glob, b->targets.data[i].name);
+            any = b->targets.data[i].exists && output_matches(glob, b->targets.data[i].name);
         }
         // Again a likely typing error.
         if (!any) {

@@ -20,7 +20,8 @@ static ns_status make_workspace(ns_discovery* d, ns_error* error) {
     d->workspace.progress = d->progress;
     size_t terms = (size_t)d->library.terms.count + 1;
     d->errors = nsi_alloc_zeroed(&d->allocator, terms * sizeof *d->errors);
-    return d->errors ? NS_OK : nsi_fail_nomem(error);
+    d->traded = nsi_alloc_zeroed(&d->allocator, terms * sizeof *d->traded);
+    return d->errors && d->traded ? NS_OK : nsi_fail_nomem(error);
 }
 
 ns_status ns_discover_load(const char* path, uint32_t threads, ns_discovery** out,
@@ -90,7 +91,9 @@ static void discovery_clear(ns_discovery* d) {
     nsi_array_free(&memory, &d->levels);
     nsi_array_free(&memory, &d->found);
     nsi_array_free(&memory, &d->notes);
+    nsi_array_free(&memory, &d->groups);
     nsi_free(&memory, d->errors);
+    nsi_free(&memory, d->traded);
     ns_system_free(d->learned.system);
     ns_blueprint_free(d->learned.blueprint);
     nsi_free(&memory, d->learned.weights);
@@ -185,6 +188,23 @@ static ns_status run_second_pass(ns_discovery* d, ns_error* error) {
 
 // ---- what was found ----------------------------------------------------------------------------
 
+// The first that holds of a term, whose formula may have a shape.
+static ns_verdict judge_term(const ns_discovery* d, uint32_t number, const ns_discovered* found) {
+    const nsi_term* t = &d->library.terms.data[number];
+    if (t->shape != NSI_NONE) {
+        double start = d->library.terms.data[t->shape].start, off = 1e-3 * start;
+        if (found->shape <= nsi_thresholds.refit.min_shape * start + off) {
+            return NS_VERDICT_AT_LOWER;
+        }
+        if (found->shape >= nsi_thresholds.refit.max_shape * start - off) {
+            return NS_VERDICT_AT_UPPER;
+        }
+    }
+    if (d->traded[number]) return NS_VERDICT_UNDETERMINED;
+    if (found->standard_error > 0.5 * fabs(found->value)) return NS_VERDICT_POOR;
+    return nsi_discover_is_misfit(d) ? NS_VERDICT_MISFIT : NS_VERDICT_OK;
+}
+
 static ns_status list_found(ns_discovery* d, ns_error* error) {
     // Report terms in the order in which they were selected.
     for (uint32_t k = 0; k < d->active.count; k++) {
@@ -207,6 +227,8 @@ static ns_status list_found(ns_discovery* d, ns_error* error) {
             found.shape = d->library.terms.data[t->shape].start + d->workspace.values[t->shape];
         }
 
+        found.verdict = judge_term(d, number, &found);
+
         // Each discovery has a sentence for people.
         found.text = nsi_discover_sentence(d, &found);
         if (!found.text || !nsi_array_push(&d->allocator, &d->found, found)) {
@@ -221,7 +243,8 @@ static ns_status list_found(ns_discovery* d, ns_error* error) {
                              .text = d->learned.text,
                              .value = NAN,
                              .standard_error = NAN,
-                             .shape = NAN};
+                             .shape = NAN,
+                             .verdict = NS_VERDICT_OK};
     return nsi_array_push(&d->allocator, &d->found, network) ? NS_OK : nsi_fail_nomem(error);
 }
 
@@ -300,6 +323,8 @@ static ns_status write_parameters(const ns_discovery* d, nsi_hybrid* file, ns_er
             status = nsi_fit_set_parameter(d->fit, &file->parameters, d->fit->variants[0].model,
                                            name, after[k], error);
     }
+    if (status == NS_OK)
+        status = nsi_fit_set_following(d->fit, v, 0, after, &file->parameters, error);
 
     nsi_free(&d->allocator, z);
     return status;

@@ -101,14 +101,21 @@ static void note_rivals(noter* n, uint32_t term) {
     }
 }
 
-static void note_left(noter* n) {
+static double residual_left(const ns_discovery* d) {
+    return d->learned.blueprint ? d->learned.after : d->levels.data[d->levels.count - 1].after;
+}
+
+bool nsi_discover_is_misfit(const ns_discovery* d) {
     const double tiny = 1e-9; // in units of the spread of a channel, or of its noise: rounding
+    if (d->levels.count == 0 || d->progress->stopped) return false;
+    double left = residual_left(d);
+    return d->noise > 0.0 && left > nsi_thresholds.ranking.noise_ratio * d->noise && left >= tiny;
+}
+
+static void note_left(noter* n) {
     const ns_discovery* d = n->d;
-    if (d->levels.count == 0 || d->progress->stopped) return;
-    double left = d->levels.data[d->levels.count - 1].after;
-    if (d->learned.blueprint) left = d->learned.after;
-    if (!(d->noise > 0.0) || !(left > nsi_thresholds.ranking.noise_ratio * d->noise) || left < tiny)
-        return;
+    if (!nsi_discover_is_misfit(d)) return;
+    double left = residual_left(d);
     add_note(n, NS_NOTE_WARNING, "what is left is %s times the noise: %s",
              nsi_format_short(left / d->noise, 2).text,
              d->found.count > 0
@@ -183,6 +190,16 @@ ns_status nsi_discover_note(ns_discovery* d, ns_error* error) {
             " have residuals of %s with it, %s without",
             d->learned.quantity, nsi_format(d->learned.after, 3).text,
             nsi_format(d->learned.before, 3).text);
+    }
+
+    // What the values above rest on.
+    for (uint32_t k = 0; k < d->groups.count; k++) {
+        add_note(
+            &n, NS_NOTE_WARNING,
+            "these can be traded against each other, the data cannot tell: %s. The values above"
+            " and their errors hold if the others are as in the model; `discover: {parameters:"
+            " [..]}` chooses which may change",
+            d->groups.data[k]);
     }
 
     // Limits of the result: remaining residual, identifiability, size of the library.

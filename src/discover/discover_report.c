@@ -27,6 +27,7 @@ static void record_found(ns_json* j, const ns_discovery* d) {
         ns_json_number(j, "standard_error", f->standard_error);
         ns_json_number(j, "initial", f->start);
         ns_json_number(j, "shape", f->shape);
+        ns_json_text(j, "verdict", ns_choice_name(&ns_verdicts, (int)f->verdict));
         ns_json_close(j);
     }
     ns_json_close(j);
@@ -159,9 +160,10 @@ static void report_found(ns_report* report, const ns_discovery* d) {
     // Table of corrections, in the order of selection.
     const ns_report_column columns[] = {{.name = "correction"},
                                         {.name = "value", .format = NS_FORMAT_ESTIMATE},
-                                        {.name = "was", .format = NS_FORMAT_SETTING, .digits = 6}};
+                                        {.name = "was", .format = NS_FORMAT_SETTING, .digits = 6},
+                                        {.name = "verdict"}};
     ns_report_table* table =
-        d->found.count > 0 ? ns_section_add_table(section, "found", NULL, columns, 3) : NULL;
+        d->found.count > 0 ? ns_section_add_table(section, "found", NULL, columns, 4) : NULL;
     for (uint32_t k = 0; k < d->found.count; k++) {
         const ns_discovered* f = &d->found.data[k];
 
@@ -169,8 +171,10 @@ static void report_found(ns_report* report, const ns_discovery* d) {
         const ns_cell row[] = {ns_cell_text(f->text),
                                isnan(f->value) ? ns_cell_missing()
                                                : ns_cell_estimate(f->value, f->standard_error),
-                               f->parameter ? ns_cell_number(f->start) : ns_cell_missing()};
-        ns_report_table_add_row(table, row, 3);
+                               f->parameter ? ns_cell_number(f->start) : ns_cell_missing(),
+                               ns_cell_verdict(ns_choice_name(&ns_verdicts, (int)f->verdict),
+                                               f->verdict != NS_VERDICT_OK)};
+        ns_report_table_add_row(table, row, 4);
     }
 
     // Notes explain equivalent terms and limits.

@@ -320,8 +320,10 @@ struct ns_discovery {
     nsi_ranks ranks; // best first
     nsi_ranks rest;  // the same of what was left at the end
     NSI_ARRAY(nsi_level) levels;
-    uint32_t ncandidate, ninert; // terms with and without effect
-    double* errors;              // (terms) standard errors
+    uint32_t ncandidate, ninert;   // terms with and without effect
+    double* errors;                // (terms) standard errors
+    bool* traded;                  // (terms) part of a group below
+    NSI_ARRAY(const char*) groups; // of parameters that can be traded against each other, in words
     nsi_learned_force learned;
     bool numerical; // it ended where what is left is the integrator's error
     char other[80]; // integrator and time step that show it
@@ -355,6 +357,9 @@ ns_status nsi_discover_suspects(const ns_discovery* d, nsi_site_list* out, ns_er
 bool nsi_discover_is_open(const ns_discovery* d);
 
 // ---- network_fallback.c ----------------------------------------------------------------------
+
+// Is what is left far above the noise?
+bool nsi_discover_is_misfit(const ns_discovery* d);
 
 // When much is left that no formula explains: a small network at a joint's force, with as few
 // inputs as possible. It stays when held-out windows confirm it.

@@ -51,13 +51,6 @@ typedef struct nsi_discover_thresholds {
         uint32_t smoothing;
         // Samples of a recording, about, from which the mean and spread of a state are computed.
         uint32_t speed_samples;
-        // Samples between two whose difference gives the speed of a coordinate: far enough apart
-        // for noise.
-        uint32_t difference;
-        // Range of the characteristic half-period, samples.
-        uint32_t min_length, max_length;
-        // The same when no coordinate is recorded, s.
-        double default_length;
         // Window lengths in half-periods. Short windows keep large errors linear, long ones show
         // weak effects.
         double growth[NSI_DISCOVER_LEVELS];

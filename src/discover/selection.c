@@ -224,6 +224,7 @@ static ns_status end_level(nsi_selection* s) {
     while (changed && status == NS_OK && !nsi_selection_stopped(s)) {
         status = nsi_selection_backward_step(s, &changed);
     }
+    if (status == NS_OK && !nsi_selection_stopped(s)) status = nsi_selection_straighten_step(s);
     for (uint32_t f = 0; f < d->workspace.nfold; f++) {
         level.windows += nsi_objective_window_count(d->workspace.folds[f]);
         level.residuals += nsi_objective_residual_count(d->workspace.folds[f]);

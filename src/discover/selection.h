@@ -31,6 +31,13 @@ static inline bool nsi_selection_stopped(const nsi_selection* s) {
     return s->d->progress->stopped;
 }
 
+static inline bool nsi_selection_is_active(const nsi_selection* s, uint32_t term) {
+    for (uint32_t k = 0; k < s->d->active.count; k++) {
+        if (s->d->active.data[k] == term) return true;
+    }
+    return false;
+}
+
 // ---- selection.c -----------------------------------------------------------------------------
 
 // The cost below which nothing is left to explain.
@@ -66,6 +73,8 @@ ns_status nsi_selection_record(nsi_selection* s, nsi_selection_step step, double
 
 ns_status nsi_selection_forward_step(nsi_selection* s, bool* changed);
 ns_status nsi_selection_backward_step(nsi_selection* s, bool* changed);
+// Put the linear term in the place of a friction whose velocity reached the end of its range.
+ns_status nsi_selection_straighten_step(nsi_selection* s);
 ns_status nsi_selection_exchange_step(nsi_selection* s, bool* changed);
 
 // ---- results ---------------------------------------------------------------------------------

@@ -179,48 +179,8 @@ void nsi_workspace_free(nsi_workspace* ws) {
 
 // ---- windows -----------------------------------------------------------------------------------
 
-// Squares of deviations from the mean of a recording and of changes per sample, in units of the
-// channel.
-static void add_channel_motion(const nsi_problem* problem, const ns_recording* r, uint32_t channel,
-                               double* range, double* speed) {
-    const uint32_t apart = nsi_thresholds.windows.difference;
-    const nsi_source* source = &problem->sources[channel];
-    const double* values = r->values + channel;
-    size_t stride = problem->nchannel;
-
-    // Samples may be missing.
-    double mean = 0.0;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < r->nsample; i++) {
-        double v = values[i * stride];
-        if (isfinite(v)) mean += v, count++;
-    }
-    mean /= count > 0 ? count : 1;
-
-    // Changes over several samples, which noise does not hide.
-    for (uint32_t i = apart; i < r->nsample; i++) {
-        double v = values[i * stride], w = values[(i - apart) * stride];
-        if (!isfinite(v) || !isfinite(w)) continue;
-        *range += (v - mean) * (v - mean) * source->scale * source->scale;
-        *speed += (v - w) * (v - w) * source->scale * source->scale / (apart * apart);
-    }
-}
-
 uint32_t nsi_workspace_half_period(const nsi_workspace* ws) {
-    const ns_dataset* train = ws->fit->data[NS_ROLE_TRAIN];
-    const uint32_t min = nsi_thresholds.windows.min_length, max = nsi_thresholds.windows.max_length;
-    double range = 0.0, speed = 0.0;
-    for (uint32_t c = 0; c < ws->problem->nchannel; c++) {
-        const nsi_source* source = &ws->problem->sources[c];
-        if (!source->state || source->number >= ws->problem->nq) continue;
-        for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
-            add_channel_motion(ws->problem, ns_dataset_recording(train, k), c, &range, &speed);
-        }
-    }
-    double samples = speed > 0.0 && range > 0.0
-                         ? sqrt(range / speed)
-                         : nsi_thresholds.windows.default_length / ns_dataset_period(train);
-    return samples < min ? min : samples > max ? max : (uint32_t)samples;
+    return nsi_windows_half_period(ws->problem, ws->fit->data[NS_ROLE_TRAIN]);
 }
 
 void nsi_workspace_variables(const nsi_workspace* ws, const double* values, double* z) {

@@ -169,8 +169,9 @@ static ns_status check_predictions(const ns_fit* f, ns_error* error) {
     if (floor(wanted / period + 1e-6) <= longest / period + 0.5) return NS_OK;
     char what[200];
     snprintf(what, sizeof what,
-             "a horizon of %g s is longer than every recording allows: at most %g s", wanted,
-             longest);
+             "a horizon of %g s is longer than every recording allows: at most %g s; take shorter"
+             " `horizons`, or fewer `origins`",
+             wanted, longest);
     return nsi_fit_fail_at(f, node, NS_ERR_PARSE, what, error);
 }
 
@@ -306,8 +307,38 @@ void nsi_fit_choose_timestep(ns_fit* f) {
     f->options = f->variants[0].options;
 }
 
+// Windows in half-periods of the motion: short ones avoid local minima, long ones show weak effects.
+static const double window_growth[] = {1.0, 2.5, 5.0};
+enum { WINDOW_LEVELS = sizeof window_growth / sizeof *window_growth };
+
+// A growing schedule in place of the only stage. Lengths divide the shortest recording evenly, so that few
+// samples are left over; recordings shorter than half a period count for nothing there.
+static ns_status choose_windows(ns_fit* f, ns_error* error) {
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
+    nsi_fit_spec* spec = f->spec;
+    if (!spec->choose_windows || spec->learned) return NS_OK;
+    uint32_t half_period = nsi_windows_half_period(f->problem, train), shortest = NSI_NONE;
+    for (uint32_t k = 0; k < ns_dataset_recording_count(train); k++) {
+        uint32_t length = ns_dataset_recording(train, k)->nsample - 1;
+        if (length >= half_period && length < shortest) shortest = length;
+    }
+    if (shortest == NSI_NONE) return NS_OK; // whole recordings
+
+    nsi_stage stage = spec->stages.data[0];
+    spec->stages.count = 0;
+    for (int k = 0; k < WINDOW_LEVELS; k++) {
+        double windows = fmax(1.0, round(shortest / (window_growth[k] * half_period)));
+        uint32_t length = (uint32_t)(shortest / windows);
+        if (length == stage.windows.length) continue;
+        stage.windows.length = length;
+        if (!nsi_array_push(&spec->allocator, &spec->stages, stage)) return nsi_fail_nomem(error);
+    }
+    return NS_OK;
+}
+
 ns_status nsi_fit_assemble(ns_fit* f, ns_error* error) {
     ns_status status = make_system(f, error);
+    if (status == NS_OK) status = choose_windows(f, error);
     return status == NS_OK ? begin_fit(f, error) : status;
 }
 

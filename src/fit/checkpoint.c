@@ -81,6 +81,7 @@ static json_t* to_json(const nsi_checkpoint* c) {
         {"solver", checkpoint_numbers(c->solver, c->nsolver)},
         {"kept", checkpoint_numbers(c->kept, c->nkept)},
         {"kept_value", number(c->kept_value)},
+        {"best", checkpoint_numbers(c->best, c->nbest)},
         {"phases", phases},
         {"history", history},
         {"path", path},
@@ -258,6 +259,7 @@ static bool from_json(const json_t* root, const ns_allocator* allocator, nsi_che
     c->solver = get_numbers(&r, "solver", &c->nsolver);
     c->kept = get_numbers(&r, "kept", &c->nkept);
     c->kept_value = get_number(&r, json_object_get(root, "kept_value"));
+    c->best = get_numbers(&r, "best", &c->nbest);
     get_lists(&r);
     get_path(&r);
     return r.ok;
@@ -336,7 +338,8 @@ ns_status nsi_checkpoint_read(const char* path, uint64_t fingerprint, const ns_a
 void nsi_checkpoint_free(nsi_checkpoint* c) {
     if (!c->allocator.free) return;
     if (c->path) nsi_free(&c->allocator, (void*)c->path[0].norms);
-    void* blocks[] = {c->path, c->z, c->w, c->x, c->solver, c->kept, c->phases, c->history};
+    void* blocks[] = {c->path, c->z,    c->w,      c->x,      c->solver,
+                      c->kept, c->best, c->phases, c->history};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&c->allocator, blocks[k]);
     *c = (nsi_checkpoint){0};
 }

@@ -23,6 +23,8 @@ typedef struct nsi_checkpoint {
     uint32_t nsolver;
     double *kept, kept_value; // the best point so far (nkept: 0 for none) and its value
     uint32_t nkept;
+    double* best; // where the search ended (nbest: 0 for none)
+    uint32_t nbest;
 
     ns_fit_phase* phases; // done; texts are not kept: name and finish are NULL after reading
     uint32_t nphase;

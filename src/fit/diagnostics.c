@@ -76,15 +76,15 @@ static void diagnose_no_effect(diagnosis* d) {
     diagnosis_end(d, NS_NOTE_WARNING);
 }
 
-// Residuals far above the noise: what follows from them is not worth much.
-static void diagnose_misfit(diagnosis* d) {
-    if (!d->result->noise_known || !(d->result->sigma > 3.0)) return;
-    nsi_text_add(
-        &d->text,
-        "Residuals are %s times the noise given in the data map: the model lacks something,"
-        " or the fit is stuck in a local minimum. Standard errors are too small then.",
-        nsi_format_short(d->result->sigma, 2).text);
-    diagnosis_end(d, NS_NOTE_PROBLEM);
+// What is wrong with the whole: nothing that follows is worth much then.
+static void diagnose_failure(diagnosis* d) {
+    if (d->result->failure) {
+        nsi_text_add(&d->text, "%s", d->result->failure);
+        diagnosis_end(d, NS_NOTE_PROBLEM);
+    }
+    if (!d->result->doubts) return;
+    nsi_text_add(&d->text, "%s", d->result->doubts);
+    diagnosis_end(d, NS_NOTE_WARNING);
 }
 
 static void diagnose_bounds(diagnosis* d, ns_verdict verdict) {
@@ -277,7 +277,7 @@ void nsi_result_diagnose(const nsi_result* result, ns_report* report) {
         nsi_text_add(&d.text, "The fit was stopped before its end; --resume continues it.");
         diagnosis_end(&d, NS_NOTE_PROBLEM);
     }
-    diagnose_misfit(&d);
+    diagnose_failure(&d);
     diagnose_gradients(&d);
     if (result->correlation) {
         diagnose_no_effect(&d);

@@ -286,7 +286,9 @@ static nsi_result record_of_view(const ns_fit_result* v) {
                     .nweight = v->nweight,
                     .seconds = v->seconds,
                     .complete = v->complete,
-                    .unreliable_gradients = v->unreliable_gradients};
+                    .unreliable_gradients = v->unreliable_gradients,
+                    .failure = v->failure,
+                    .doubts = v->doubts};
 
     // Lists alias the view's memory: this record is never freed.
     a.estimates.data = (ns_estimate*)v->estimates;

@@ -2,6 +2,7 @@
 
 #include "fit/fit_state.h"
 #include "fit/uncertainty.h"
+#include "fit/verdicts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -130,15 +131,111 @@ static ns_status certify_windows(nsi_objective* e, nsi_result* a, ns_error* erro
     return a->unreliable_gradients ? NS_OK : nsi_fail_nomem(error);
 }
 
+// A note for each link whose other moments have left behind those that no motion shows.
+static ns_status note_following(ns_fit* f, const double* v, double* p, double* scratch,
+                                ns_error* error) {
+    nsi_result* a = &f->result;
+    for (uint32_t m = 0; m < f->nvariant; m++) {
+        nsi_following_moments moments;
+        nsi_parameters_params(f->parameters, m, v, p, NULL, scratch);
+        for (uint32_t k = 0; nsi_parameters_following(f->parameters, m, p, k, &moments); k++) {
+            nsi_text_builder text = {.allocator = f->allocator};
+            uint32_t count = 0;
+            for (int i = 0; i < 6; i++) {
+                if (!moments.moved[i]) continue;
+                const char* name = strstr(moments.name[i], "inertia/");
+                nsi_text_add(&text, "%s%s = %.4g", count++ ? ", " : "", name, moments.value[i]);
+            }
+            if (count > 0) {
+                nsi_text_add(&text,
+                             ": link %s turns about one axis, no motion shows these moments"
+                             " of it, and they follow so that it stays physical",
+                             moments.link);
+            }
+
+            // The text lives as long as the result.
+            const char* kept =
+                text.failed ? NULL : nsi_arena_string(&a->arena, text.text.data, text.text.count);
+            bool done = count == 0 || (kept && nsi_array_push(&f->allocator, &a->notes, kept));
+            nsi_array_free(&f->allocator, &text.text);
+            if (!done) return nsi_fail_nomem(error);
+        }
+    }
+    return NS_OK;
+}
+
+// ---- verdicts ------------------------------------------------------------------------------------
+
+// Joints of which more than a few samples to train on are beyond a limit, in words.
+static void describe_limits(const ns_fit* f, nsi_text_builder* text) {
+    const nsi_problem* p = f->problem;
+    const ns_model* model = p->model;
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
+    const uint32_t nchannel = ns_dataset_channel_count(train);
+    for (uint32_t k = 0; model && k < ns_model_get_sizes(model).nlink; k++) {
+        const ns_link_def* link = ns_model_link(model, k);
+        uint32_t q = ns_model_joint_q(model, k), beyond = 0, total = 0;
+        if (!link->limited || q >= p->nq || p->channel_of_state[q] == NSI_NONE) continue;
+
+        // Stops are soft and measurements noisy: a hundredth of the range, or 3 sigma.
+        const uint32_t channel = p->channel_of_state[q];
+        double sigma = ns_dataset_channel(train, channel)->sigma;
+        double slack = fmax(0.01 * (link->upper - link->lower), sigma > 0.0 ? 3.0 * sigma : 0.0);
+        double farthest = 0.5 * (link->lower + link->upper);
+        for (uint32_t i = 0; i < ns_dataset_recording_count(train); i++) {
+            const ns_recording* r = ns_dataset_recording(train, i);
+            for (uint32_t j = 0; j < r->nsample; j++) {
+                double x = r->values[(size_t)j * nchannel + channel];
+                double middle = 0.5 * (link->lower + link->upper);
+                total++;
+                beyond += x > link->upper + slack || x < link->lower - slack;
+                if (fabs(x - middle) > fabs(farthest - middle)) farthest = x;
+            }
+        }
+        if (beyond * 200 < total || beyond == 0) continue;
+        nsi_text_add(text, "%sjoint/%s goes to %s, its range is %s to %s",
+                     text->text.count > 0 ? "; " : "", link->joint,
+                     nsi_format_short(farthest, 3).text, nsi_format_short(link->lower, 3).text,
+                     nsi_format_short(link->upper, 3).text);
+    }
+}
+
+// What the run knows of how far its result can be trusted. Without iterations nothing was fitted, but
+// the model may still not explain the data.
+static ns_status judge_result(ns_fit* f, nsi_objective* e, ns_error* error) {
+    nsi_result* a = &f->result;
+    const nsi_fit_spec* spec = f->spec;
+    nsi_verdict_evidence evidence = {.whole = spec->stages.count == 1 && !spec->search.solver &&
+                                              spec->stages.data[0].windows.length == 0};
+    nsi_text_builder limits = {.allocator = f->allocator};
+
+    // Steps of the last stage, and whether any stage moved.
+    if (e) evidence.refused = nsi_objective_refused(e, &evidence.refused_name);
+    uint32_t iterations = 0;
+    for (uint32_t k = 0; k < a->phases.count; k++) iterations += a->phases.data[k].iterations;
+    evidence.stuck = iterations == 0;
+
+    describe_limits(f, &limits);
+    if (limits.text.count > 0) nsi_text_add_bytes(&limits, "", 1);
+    if (limits.text.count > 0) evidence.limits = limits.text.data;
+    ns_status status = limits.failed ? nsi_fail_nomem(error) : NS_OK;
+    if (status == NS_OK) status = nsi_result_judge(a, &evidence, error);
+    nsi_array_free(&limits.allocator, &limits.text);
+    return status;
+}
+
 ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     nsi_result* a = &f->result;
     size_t scratch = nsi_parameters_scratch(f->parameters);
-    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + scratch + 1) * sizeof(double));
+    size_t np = f->problem->param_at[f->nvariant];
+    double* v = nsi_alloc(&f->allocator, ((size_t)f->nz + np + scratch + 1) * sizeof(double));
     if (!v) return nsi_fail_nomem(error);
-    nsi_parameters_from_z(f->parameters, f->z, v, NULL, v + f->nz);
+    double* p = v + f->nz;
+    nsi_parameters_from_z(f->parameters, f->z, v, NULL, p + np);
     ns_status status = describe_fit(f, error);
     if (status == NS_OK) status = nsi_list_estimates(f->parameters, v, a, error);
     if (status == NS_OK) status = nsi_list_coefficients(f->system, f->w0, f->w, a, error);
+    if (status == NS_OK) status = note_following(f, v, p, p + np, error);
     nsi_free(&f->allocator, v);
 
     // Errors at the end of the last stage, then predictions.
@@ -153,6 +250,7 @@ ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
             status = nsi_fit_score(f, (ns_data_role)role, true, &a->after[role], error);
         }
     }
+    if (status == NS_OK) status = judge_result(f, e, error);
     return status == NS_OK ? own_texts(a, error) : status;
 }
 

@@ -77,7 +77,9 @@ nsi_checkpoint nsi_run_begin_checkpoint(const nsi_run* r) {
                             .nhistory = f->result.history.count,
                             .path = f->result.path.data,
                             .npath = f->result.path.count,
-                            .npath_name = f->result.path_names.count};
+                            .npath_name = f->result.path_names.count,
+                            .best = r->best,
+                            .nbest = r->best ? f->nz + f->nw + r->nbest_state : 0};
 }
 
 void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c) {
@@ -264,6 +266,69 @@ static void watch_iterations(void* context, uint32_t iteration, double value, co
     if (iteration == 1 || iteration % stride == 0) watch_path(context, iteration, value, norms);
 }
 
+// ---- the best point of a search ------------------------------------------------------------------
+
+ns_status nsi_run_keep_best(nsi_run* r, const double* states, uint32_t nstate) {
+    ns_fit* f = r->f;
+    nsi_free(&f->allocator, r->best);
+    r->best = nsi_alloc(&f->allocator, ((size_t)f->nz + f->nw + nstate + 1) * sizeof *r->best);
+    if (!r->best) return nsi_fail_nomem(r->error);
+    nsi_copy_numbers(r->best, f->z, f->nz);
+    nsi_copy_numbers(r->best + f->nz, f->w, f->nw);
+    nsi_copy_numbers(r->best + f->nz + f->nw, states, nstate);
+    r->nbest_state = nstate;
+    return NS_OK;
+}
+
+// Go to the best point of the search; initial states that it does not know are guessed.
+static void go_to_best(nsi_run* r) {
+    ns_fit* f = r->f;
+    nsi_point point = nsi_objective_point(r->e);
+    nsi_copy_numbers(point.z, r->best, f->nz);
+    nsi_copy_numbers(point.w, r->best + f->nz, f->nw);
+    nsi_objective_guess(r->e);
+    uint32_t nstate = nsi_objective_window_count(r->e) * f->problem->sizes.nx;
+    if (nstate != r->nbest_state) return;
+    nsi_copy_numbers(nsi_objective_point(r->e).x, r->best + f->nz + f->nw, nstate);
+}
+
+// The last stage must not end above the best point of the search: stages before it may have left it, for
+// windows that are not those of the last. From there it cannot go up.
+static ns_status finish_at_best(nsi_run* r, ns_solver_result* out) {
+    // The search knows nothing of penalties.
+    if (!r->best || r->phase + 1 < r->nphase || r->f->stopped) return NS_OK;
+    if (has_penalty(stage_of(r, r->phase))) return NS_OK;
+    double ended = nsi_objective_cost(r->e);
+    nsi_point point = nsi_objective_point(r->e);
+    size_t nx = (size_t)nsi_objective_window_count(r->e) * r->f->problem->sizes.nx;
+    size_t count = (size_t)r->f->nz + r->f->nw + nx;
+    double* end = nsi_alloc(&r->f->allocator, (count + 1) * sizeof *end);
+    if (!end) return nsi_fail_nomem(r->error);
+    nsi_copy_numbers(end, point.z, r->f->nz);
+    nsi_copy_numbers(end + r->f->nz, point.w, r->f->nw);
+    nsi_copy_numbers(end + r->f->nz + r->f->nw, point.x, nx);
+
+    // Compare both in the last stage's loss.
+    go_to_best(r);
+    bool better = nsi_objective_cost(r->e) < ended;
+    ns_status status = NS_OK;
+    if (better) {
+        status = nsi_stage_solver_restart(r->stage_solver, r->error);
+        if (status == NS_OK) *out = nsi_stage_solver_run(r->stage_solver, watch_stage, r);
+        if (status == NS_OK) {
+            status = note(r, "the stages ended above the best point of the search: the last one was"
+                             " run again from there");
+        }
+    } else {
+        nsi_copy_numbers(point.z, end, r->f->nz);
+        nsi_copy_numbers(point.w, end + r->f->nz, r->f->nw);
+        nsi_copy_numbers(point.x, end + r->f->nz + r->f->nw, nx);
+        nsi_objective_cost(r->e); // its residuals are read later
+    }
+    nsi_free(&r->f->allocator, end);
+    return status;
+}
+
 // ---- stages ------------------------------------------------------------------------------------
 
 // The objective of a stage at the point where the fit stands, or where a checkpoint stood in it.
@@ -279,6 +344,7 @@ static ns_status begin_stage(nsi_run* r, const nsi_stage* stage) {
     nsi_point point = nsi_objective_point(r->e);
     nsi_copy_numbers(point.z, f->z, f->nz);
     nsi_copy_numbers(point.w, f->w, f->nw);
+    if (r->best && r->nbest_state > 0 && r->phase + 1 == r->nphase) go_to_best(r);
 
     // The solver looks at the point, so it is made after it.
     status = nsi_stage_solver_create(problem, train, stage, r->e, f->spec->seed, f->threads,
@@ -400,13 +466,15 @@ static ns_status run_stage(nsi_run* r) {
             nsi_stage_solver_tell_path(r->stage_solver);
         }
 
+        status = finish_at_best(r, &out);
+
         // Take over where it ended, whatever ended it.
         nsi_point point = nsi_objective_point(r->e);
         nsi_copy_numbers(f->z, point.z, f->nz);
         nsi_copy_numbers(f->w, point.w, f->nw);
         out.iterations =
             nsi_stage_solver_get_state(r->stage_solver)->iteration; // before resuming, too
-        status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
+        if (status == NS_OK) status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
         if (status == NS_OK && out.evaluations == 0) keep_last_value(r, stage);
         if (status == NS_OK) status = explain_stage(r, &out);
     }
@@ -534,6 +602,14 @@ static ns_status take_up(nsi_run* r) {
     }
     if (r->failure != NS_OK) return r->failure;
 
+    // Where the search ended.
+    if (c->nbest >= f->nz + f->nw && c->nbest > 0) {
+        nsi_copy_numbers(f->z, c->best, f->nz);
+        nsi_copy_numbers(f->w, c->best + f->nz, f->nw);
+        status = nsi_run_keep_best(r, c->best + f->nz + f->nw, c->nbest - f->nz - f->nw);
+        if (status != NS_OK) return status;
+    }
+
     // Where the phase began.
     if (c->nz == f->nz) nsi_copy_numbers(f->z, c->z, f->nz);
     if (c->nw == f->nw) nsi_copy_numbers(f->w, c->w, f->nw);
@@ -583,6 +659,7 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     nsi_stage_solver_free(r.stage_solver);
     nsi_objective_free(r.e);
     nsi_checkpoint_free(&r.resumed);
+    nsi_free(&f->allocator, r.best);
     return status;
 }
 

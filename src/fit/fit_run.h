@@ -21,8 +21,11 @@ typedef struct nsi_run {
     nsi_stage_solver* stage_solver;
     nsi_checkpoint resumed; // what to go on from; empty after it was taken up
     bool resuming;
-    bool along;        // the sparsity path is kept along iterations: all penalties are the same
-    ns_status failure; // of a checkpoint that could not be written, or of memory
+    double*
+        best; // z, w where the search ended, and nbest_state initial states of the last stage; NULL:
+    uint32_t nbest_state; // there was no search
+    bool along;           // the sparsity path is kept along iterations: all penalties are the same
+    ns_status failure;    // of a checkpoint that could not be written, or of memory
 } nsi_run;
 
 static inline void nsi_copy_numbers(double* to, const double* from, size_t count) {
@@ -43,6 +46,9 @@ void nsi_run_write_checkpoint(nsi_run* r, const nsi_checkpoint* c);
 bool nsi_run_report(nsi_run* r, uint32_t iteration, double value);
 
 ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seconds);
+
+// Keep the point where the search ended, with initial states of the last stage if it knows them.
+ns_status nsi_run_keep_best(nsi_run* r, const double* states, uint32_t nstate);
 
 // The search as a phase: from the start, or from where a checkpoint stood, to the fit's z and w.
 ns_status nsi_run_search(nsi_run* r);

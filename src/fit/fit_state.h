@@ -119,6 +119,11 @@ ns_status nsi_fit_write_report(const ns_fit* fit, const ns_report* report, const
 ns_status nsi_fit_set_parameter(const ns_fit* fit, nsi_hybrid_parameters* to, const ns_model* robot,
                                 const char* name, double value, ns_error* error);
 
+// Moments that no motion shows and that others have left behind (nsi_parameters_following()).
+// @param p  parameters of the variant
+ns_status nsi_fit_set_following(const ns_fit* fit, const ns_parameters* params, uint32_t variant,
+                                const double* p, nsi_hybrid_parameters* to, ns_error* error);
+
 // The hybrid model that was fitted, with what was found, as folder/name.
 // @param weights  path of its weights; NULL: it has none
 // @param notes    as of nsi_copy_robots()

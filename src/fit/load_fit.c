@@ -18,7 +18,9 @@ static ns_status find_file(ns_fit* f, const nsi_yaml_node* node, const char** pa
     if (!*path) return nsi_fail_nomem(error);
     if (nsi_file_exists(*path)) return NS_OK;
     char what[600];
-    snprintf(what, sizeof what, "there is no file %.500s", *path);
+    snprintf(what, sizeof what,
+             "there is no file %.400s; correct the path, which counts from the folder of this file",
+             *path);
     return nsi_fit_fail_at(f, node, NS_ERR_IO, what, error);
 }
 

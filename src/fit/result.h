@@ -35,6 +35,7 @@ typedef struct nsi_result {
     NSI_ARRAY(const char*) path_names; // iterations, too, where all have the same
     NSI_ARRAY(const char*) notes;     // what a reader should know: bound hits, refused steps, kinks
     const char* unreliable_gradients; // windows of the last stage, in words; NULL: none
+    const char *failure, *doubts;     // as of ns_fit_result
     double seconds;                   // all of it
     bool complete;                    // false: stopped before its end
 } nsi_result;

@@ -23,6 +23,8 @@ static const nsi_record_field result_fields[] = {
     TEXT_FIELD(nsi_result, "setting", setting),
     TEXT_FIELD(nsi_result, "citation", citation),
     TEXT_FIELD(nsi_result, "unreliable_gradients", unreliable_gradients),
+    TEXT_FIELD(nsi_result, "failure", failure),
+    TEXT_FIELD(nsi_result, "doubts", doubts),
     BOOL_FIELD(nsi_result, "complete", complete),
     NUMBER_FIELD(nsi_result, "seconds", seconds, NAN),
     NUMBER_FIELD(nsi_result, "sigma", sigma, NAN),

@@ -36,7 +36,7 @@ ns_status nsi_fit_set_parameter(const ns_fit* f, nsi_hybrid_parameters* to, cons
         to->data[kept++] = to->data[k];
     }
     to->count = kept;
-    nsi_hybrid_parameter parameter = {.pattern = name,
+    nsi_hybrid_parameter parameter = {.pattern = param->name,
                                       .value = fmin(fmax(value, param->lower), param->upper)};
     bool done = nsi_array_push(&f->allocator, to, parameter);
     return done ? NS_OK : nsi_fail_nomem(error);
@@ -76,6 +76,20 @@ static bool is_common(const ns_fit* f, const nsi_hybrid* file, const double* p, 
     return true;
 }
 
+ns_status nsi_fit_set_following(const ns_fit* f, const ns_parameters* params, uint32_t variant,
+                                const double* p, nsi_hybrid_parameters* to, ns_error* error) {
+    nsi_following_moments moments;
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; nsi_parameters_following(params, variant, p, k, &moments); k++) {
+        const ns_model* robot = f->variants[variant].model;
+        for (int i = 0; i < 6 && status == NS_OK; i++) {
+            if (!moments.moved[i]) continue;
+            status = nsi_fit_set_parameter(f, to, robot, moments.name[i], moments.value[i], error);
+        }
+    }
+    return status;
+}
+
 // What was found, for all variants together where it is the same.
 static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* error) {
     size_t np = f->problem->param_at[f->nvariant], scratch = nsi_parameters_scratch(f->parameters);
@@ -98,6 +112,14 @@ static ns_status set_parameters(const ns_fit* f, nsi_hybrid* file, ns_error* err
             if (status == NS_OK) {
                 status = nsi_fit_set_parameter(f, to, robot, names[k], value, error);
             }
+        }
+
+        // Moments that no motion shows stand behind the others, whose place they may take.
+        nsi_hybrid_parameters* own =
+            f->nvariant > 1 ? &file->variants.data[m].parameters : &file->parameters;
+        if (status == NS_OK) {
+            status =
+                nsi_fit_set_following(f, f->parameters, m, p + f->problem->param_at[m], own, error);
         }
     }
     nsi_free(&f->allocator, v);

@@ -1,5 +1,9 @@
 // Searches over the box of the parameters by a global solver of the table: those that run local searches
 // from many starts go through all stages from each; the others minimise the loss of the last stage.
+//
+// The best point is kept as it was seen, so that the result is not worse: in the coordinates of solvers, and,
+// where local searches estimated them, with the initial states of the last stage. From others guessed anew
+// the last stage may end in another minimum; with contacts it often does.
 
 #include "fit/fit_run.h"
 
@@ -29,7 +33,8 @@ typedef struct search {
     ns_solver_options options;
     ns_solver_problem problem;
     uint32_t rounds;  // done
-    uint32_t nx;      // numbers of a point: v, and for starts the weights
+    uint32_t nx;      // numbers of a point: v; for starts also weights, z and initial states
+    uint32_t nstate;  // of the last stage, all windows; 0 without starts
     double *x, value; // the best
     double *lower, *upper;
 } search;
@@ -77,7 +82,7 @@ static bool watch_search(void* context, uint32_t iteration, double value) {
     return stop;
 }
 
-// From x = v, weights through all stages.
+// From x = v, weights through all stages; x receives z and the initial states as well.
 static double search_from(void* context, uint32_t worker, double* x) {
     search* s = context;
     ns_fit* f = s->r->f;
@@ -98,6 +103,9 @@ static double search_from(void* context, uint32_t worker, double* x) {
         nsi_copy_numbers(x + f->nz, point.w, f->nw);
     }
     nsi_parameters_from_z(f->parameters, w->z, x, NULL, w->scratch);
+    double *z = x + f->nz + f->nw, *states = z + f->nz;
+    nsi_copy_numbers(z, w->z, f->nz);
+    nsi_copy_numbers(states, nsi_objective_point(w->e[f->spec->stages.count - 1]).x, s->nstate);
     return value;
 }
 
@@ -148,7 +156,14 @@ static ns_status make_searchers(nsi_run* r, search* s) {
     for (uint32_t k = 0; status == NS_OK && k < s->nworker; k++) {
         status = make_searcher(r, &s->workers[k]);
     }
-    return status;
+    if (status != NS_OK) return status;
+
+    // What a local search returns has a place behind its weights.
+    const nsi_objective* last = s->workers[0].e[f->spec->stages.count - 1];
+    s->nstate = nsi_objective_window_count(last) * f->problem->sizes.nx;
+    s->problem.carried = f->nw + f->nz + s->nstate;
+    s->nx = f->nz + s->problem.carried;
+    return NS_OK;
 }
 
 // ---- the loss as a function --------------------------------------------------------------------
@@ -228,9 +243,7 @@ static void fill_search_problem(search* s) {
     // What a point of the search consists of.
     s->nx = f->nz;
     if (has_starts(s)) {
-        s->problem.local_search = search_from;
-        s->problem.carried = f->nw;
-        s->nx += f->nw;
+        s->problem.local_search = search_from; // what it carries along follows the objectives
     } else {
         // Without local searches each point costs one evaluation.
         s->problem.cost = surface_value;
@@ -241,7 +254,7 @@ static void fill_search_problem(search* s) {
 // The start, or where a checkpoint stood.
 static ns_status begin_search(nsi_run* r, search* s) {
     ns_fit* f = r->f;
-    s->x = nsi_alloc(&f->allocator, ((size_t)f->nz + f->nw + 1) * sizeof *s->x);
+    s->x = nsi_alloc_zeroed(&f->allocator, ((size_t)s->nx + f->nw + 1) * sizeof *s->x);
     if (!s->x) return nsi_fail_nomem(r->error);
     nsi_parameters_initial(f->parameters, s->x);
     nsi_copy_numbers(s->x + f->nz, f->w, f->nw);
@@ -355,9 +368,14 @@ ns_status nsi_run_search(nsi_run* r) {
     // The stages go on from the best point.
     if (status == NS_OK) {
         // The search works on values, stages on unbounded coordinates.
-        nsi_parameters_to_z(f->parameters, s.x, f->z);
-        nsi_copy_numbers(f->w, s.x + f->nz, f->nw);
-        status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
+        if (s.nstate > 0) {
+            nsi_copy_numbers(f->w, s.x + f->nz, f->nw);
+            nsi_copy_numbers(f->z, s.x + f->nz + f->nw, f->nz);
+        } else {
+            nsi_parameters_to_z(f->parameters, s.x, f->z);
+        }
+        status = nsi_run_keep_best(r, s.x + f->nz + f->nw + f->nz, s.nstate);
+        if (status == NS_OK) status = nsi_run_end_phase(r, &out, nsi_clock_wall() - start);
     }
     free_search(&s);
     return status;

@@ -308,7 +308,7 @@ static ns_status check_penalties(nsi_schema_reader* r, const nsi_yaml_node* map,
 
 static const nsi_schema_key train_keys[] = {
     {"window", NSI_KEY_OTHER, .read = read_window, .values = "samples, `one`, `whole`, or a list",
-     .fallback = "whole",
+     .fallback = "(a schedule from the data)",
      .help = "length of windows after their first sample; a list is a schedule: each fit starts"
              " from the one before"},
     {"max_windows", NSI_KEY_COUNT, offsetof(nsi_stage, windows.max_windows), 1, 10000000,
@@ -431,6 +431,9 @@ static ns_status read_stages(nsi_schema_reader* r, const nsi_yaml_node* train,
     const nsi_yaml_node* window = nsi_yaml_find(train, "window");
     bool schedule = window && window->type == NSI_YAML_LIST;
     if (!stages) {
+        // Long windows are no place to begin for least squares; other solvers take what they are given.
+        bool squares = (stage.solver->capabilities & NS_SOLVER_LEAST_SQUARES) != 0;
+        ((nsi_fit_spec*)r->context)->choose_windows = !window && squares && stage.iterations > 0;
         return schedule ? add_schedule(r, train, window, &stage) : add_read_stage(r, train, &stage);
     }
 

@@ -68,6 +68,7 @@ typedef struct nsi_fit_spec {
     NSI_ARRAY(nsi_parameter_request) parameters;
     NSI_ARRAY(nsi_setting_request) settings;
     NSI_ARRAY(nsi_stage) stages;
+    bool choose_windows; // the only stage becomes a schedule that is chosen from the data
     nsi_search search;
 
     uint32_t history, origins;

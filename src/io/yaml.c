@@ -114,6 +114,14 @@ static place offset_place(const reader* r, size_t offset) {
     return at;
 }
 
+// Is a line, counted from 1, indented with a tab?
+static bool begins_with_tab(const reader* r, uint32_t line) {
+    size_t i = 0;
+    for (uint32_t k = 1; i < r->size && k < line; i++) k += r->text[i] == '\n';
+    while (i < r->size && r->text[i] == ' ') i++;
+    return i < r->size && r->text[i] == '\t';
+}
+
 static ns_status fail_yaml(const reader* r, const yaml_parser_t* parser) {
     const char* problem = parser->problem ? parser->problem : "it cannot be read";
     if (parser->error == YAML_MEMORY_ERROR) return nsi_fail_nomem(r->error);
@@ -122,6 +130,10 @@ static ns_status fail_yaml(const reader* r, const yaml_parser_t* parser) {
                             "this is not UTF-8 text: %s; save the file as UTF-8", problem);
     }
     place at = mark_place(&parser->problem_mark);
+    if (begins_with_tab(r, at.line)) {
+        return yaml_fail_at(r, at, NS_ERR_PARSE,
+                            "this line is indented with a tab; YAML takes spaces only");
+    }
     if (!parser->context) return yaml_fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s", problem);
     return yaml_fail_at(r, at, NS_ERR_PARSE, "malformed YAML: %s (%s, line %u)", problem,
                         parser->context, mark_place(&parser->context_mark).line);

@@ -112,6 +112,49 @@ void nsi_inertia_repair(double mass, double inertia[6]) {
     }
 }
 
+// Back to the fixed entries, by the least change of S = tr(I)/2 - I (Frobenius norm). Products are
+// entries of S; the fixed moments I_i = S_j + S_k are equations A s = b of its diagonal, with
+// (A A')^-1 = 1 - 11' / (n + 1).
+static void restore_entries(const double given[6], const bool movable[6], double inertia[6]) {
+    double missing[3] = {0.0}, sum = 0.0, change[3], total = 0.0;
+    int fixed = 0;
+    for (int i = 0; i < 6; i++) {
+        if (movable[i]) continue;
+        if (i >= 3) inertia[i] = given[i];
+        if (i >= 3) continue;
+        missing[i] = given[i] - inertia[i];
+        sum += missing[i];
+        fixed++;
+    }
+
+    // The change of the diagonal of S, A' (A A')^-1 of what is missing, and that of the moments.
+    for (int i = 0; i < 3; i++) missing[i] -= movable[i] ? 0.0 : sum / (fixed + 1);
+    sum = missing[0] + missing[1] + missing[2];
+    for (int i = 0; i < 3; i++) total += change[i] = sum - missing[i];
+    for (int i = 0; i < 3; i++) {
+        inertia[i] = movable[i] ? inertia[i] + total - change[i] : given[i];
+    }
+}
+
+// Alternating projections: onto the inertias that are physical, and onto those with the fixed entries.
+bool nsi_inertia_complete(double mass, double inertia[6], const bool movable[6]) {
+    enum { MAX_PROJECTIONS = 200 };
+    double given[6];
+    bool any = false;
+    for (int i = 0; i < 6; i++) {
+        any = any || movable[i];
+        given[i] = inertia[i];
+        if (!isfinite(inertia[i])) return false;
+    }
+    for (int k = 0; k < MAX_PROJECTIONS; k++) {
+        if (!nsi_inertia_fault(mass, inertia)) return true;
+        if (!any || !(mass > 0.0)) return false;
+        nsi_inertia_repair(mass, inertia);
+        restore_entries(given, movable, inertia);
+    }
+    return false;
+}
+
 void nsi_inertia_rotate(const double quaternion[4], const double inertia[6], double out[6]) {
     double r[9];
     nsi_quat_to_matrix(quaternion, r);

@@ -206,6 +206,10 @@ const char* nsi_inertia_fault(double mass, const double inertia[6]);
 // except that without mass there is no inertia.
 void nsi_inertia_repair(double mass, double inertia[6]);
 
+// Move the movable entries to the nearest values with which a body of this mass can have the inertia.
+// @return false when there are none; `inertia` then has no meaning
+bool nsi_inertia_complete(double mass, double inertia[6], const bool movable[6]);
+
 // Eigenvalues, ascending, and eigenvectors (columns of `vectors`, row-major) of a symmetric matrix.
 void nsi_inertia_eigen(const double inertia[6], double values[3], double vectors[9]);
 

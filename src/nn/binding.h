@@ -86,4 +86,10 @@ const ns_formula_def* nsi_binding_formula(const nsi_binding* binding, uint32_t s
 // are too many
 ns_status nsi_binding_weights(const nsi_binding* binding, double* weights, ns_error* error);
 
+// The quantity that a name by joint or actuator stands for, as columns of tables have it
+// (neuralsim/io_names.h): q_<joint>, qd_<joint>, tau_<joint>, u_<actuator>, also with globs.
+// @param numbered  q_<joint>_<k> is coordinate k of a joint with several
+// @return false: it is no such name
+bool nsi_quantity_alias(const char* name, bool numbered, char* out, size_t size);
+
 #endif

@@ -239,6 +239,38 @@ static bool match_members(nsi_binder* p) {
     return true;
 }
 
+bool nsi_quantity_alias(const char* name, bool numbered, char* out, size_t size) {
+    static const struct {
+        const char *prefix, *before, *after;
+    } aliases[] = {{"qd_", "joint/", "/velocity"},
+                   {"q_", "joint/", "/position"},
+                   {"tau_", "joint/", "/tau"},
+                   {"u_", "control/", ""}};
+    for (size_t k = 0; k < sizeof aliases / sizeof *aliases; k++) {
+        size_t prefix = strlen(aliases[k].prefix);
+        if (strncmp(name, aliases[k].prefix, prefix) != 0 || !name[prefix]) continue;
+
+        // The number of a coordinate stands behind what is named.
+        const char *object = name + prefix, *number = strrchr(object, '_');
+        if (numbered && (!number || !number[1] || number[1 + strspn(number + 1, "0123456789")])) {
+            return false;
+        }
+        int length = numbered ? (int)(number - object) : (int)strlen(object);
+        int wrote = snprintf(out, size, "%s%.*s%s%s%s", aliases[k].before, length, object,
+                             aliases[k].after, numbered ? "/" : "", numbered ? number + 1 : "");
+        return wrote > 0 && (size_t)wrote < size;
+    }
+    return false;
+}
+
+// What p->text fits, into p->found.
+static bool find_text(nsi_binder* p) {
+    uint32_t name = nsi_binder_find(p, p->text);
+    if (name != NSI_NONE) return nsi_array_push(&p->allocator, &p->found, name);
+    if (nsi_binder_formula(p)) return true;
+    return has_glob(p->text) ? match_glob(p, p->text) : match_members(p);
+}
+
 ns_status nsi_binder_expand(nsi_binder* p, const char* template, nsi_field field, uint32_t item) {
     p->found.count = 0;
     if (!substitute(p, template)) {
@@ -246,17 +278,16 @@ ns_status nsi_binder_expand(nsi_binder* p, const char* template, nsi_field field
                                "\"%.60s\" has more than %d bytes after {}", template,
                                NSI_BINDER_MAX_EXPANDED - 1);
     }
-    uint32_t name = nsi_binder_find(p, p->text);
-    bool ok = true;
-    if (name != NSI_NONE) {
-        ok = nsi_array_push(&p->allocator, &p->found, name);
-    } else if (nsi_binder_formula(p)) {
-        ok = true;
-    } else if (has_glob(p->text)) {
-        ok = match_glob(p, p->text);
-    } else {
-        ok = match_members(p);
+    bool ok = find_text(p);
+
+    // Names as of columns of tables; what is not found keeps its text, for the message.
+    char given[NSI_BINDER_MAX_EXPANDED];
+    memcpy(given, p->text, sizeof given);
+    for (int numbered = 0; numbered < 2 && ok && p->found.count == 0; numbered++) {
+        if (!nsi_quantity_alias(given, numbered == 1, p->text, sizeof p->text)) break;
+        ok = find_text(p);
     }
+    if (p->found.count == 0) memcpy(p->text, given, sizeof given);
     return ok ? NS_OK : nsi_binder_fail_nomem(p);
 }
 

@@ -158,8 +158,8 @@ ns_status ns_report_html(const ns_report* report, ns_text* out, ns_error* error)
     nsi_text_builder b = {.allocator = report->allocator, .failed = report->failed};
     ns_status status = NS_OK;
     nsi_html_open(&b, report->title);
-    nsi_html_element(&b, "h1", report->title);
     page_add_problems(&b, report);
+    nsi_html_element(&b, "h1", report->title);
 
     // Facts, then sections.
     if (report->facts.count > 0) nsi_text_add(&b, "<dl>\n");

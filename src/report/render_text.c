@@ -283,18 +283,18 @@ static void text_add_problems(nsi_text_builder* b, const ns_report* r) {
         const ns_section* section = r->sections.data[s];
         for (uint32_t k = 0; k < section->notes.count; k++) {
             if (section->notes.data[k].level != NS_NOTE_PROBLEM) continue;
-            nsi_text_add(b, "%s%s", any ? "" : "\n", mark);
+            nsi_text_add(b, "%s", mark);
             any = true;
             text_add_wrapped(b, section->notes.data[k].text, sizeof mark - 1);
         }
     }
-    if (any && r->facts.count > 0) nsi_text_add(b, "\n");
+    if (any) nsi_text_add(b, "\n");
 }
 
 ns_status ns_report_text(const ns_report* report, ns_text* out, ns_error* error) {
     nsi_text_builder b = {.allocator = report->allocator, .failed = report->failed};
-    text_add_wrapped(&b, report->title, 0);
     text_add_problems(&b, report);
+    text_add_wrapped(&b, report->title, 0);
     text_add_facts(&b, report);
     for (uint32_t k = 0; k < report->sections.count; k++) {
         text_add_section(&b, report->sections.data[k]);

@@ -104,8 +104,10 @@ static void make_outputs(const nsi_stepper* s, const ns_expr* q, const ns_expr* 
 }
 
 static void fail_no_quantity(const nsi_stepper* s, const char* pattern) {
-    ns_nearest nearest = {.wanted = pattern};
-    char hint[NS_HINT_SIZE];
+    // A name by joint is near to the quantity of a joint.
+    char hint[NS_HINT_SIZE], alias[NSI_MODEL_MAX_NAME + 32];
+    bool by_joint = nsi_quantity_alias(pattern, false, alias, sizeof alias);
+    ns_nearest nearest = {.wanted = by_joint ? alias : pattern};
     for (uint32_t i = 0; i < s->graph->quantities.count; i++) {
         const char* name = s->graph->quantities.data[i].name;
         ns_nearest_offer(&nearest, name);
@@ -127,11 +129,27 @@ bool nsi_quantity_matches(const char* pattern, const char* name) {
     return ns_glob_match(pattern, name) || ns_glob_match(below, name);
 }
 
+// A pattern of the observed quantities; where it fits nothing and is a name by joint or actuator, the
+// quantity that it stands for.
+static const char* observed_pattern(const nsi_stepper* s, uint32_t number, char* out, size_t size) {
+    const nsi_ports* all = &s->graph->quantities;
+    const char *given = s->options->observe[number], *pattern = given;
+    for (int numbered = 0; numbered < 3; numbered++) {
+        for (uint32_t i = 0; i < all->count; i++) {
+            if (nsi_quantity_matches(pattern, all->data[i].name)) return pattern;
+        }
+        if (numbered == 2 || !nsi_quantity_alias(given, numbered == 1, out, size)) break;
+        pattern = out;
+    }
+    return given;
+}
+
 // Outputs for the observed quantities.
 static void make_observations(const nsi_stepper* s) {
     const nsi_ports* all = &s->graph->quantities;
     for (uint32_t p = 0; p < s->options->nobserve; p++) {
-        const char* pattern = s->options->observe[p];
+        char alias[NSI_MODEL_MAX_NAME + 32];
+        const char* pattern = observed_pattern(s, p, alias, sizeof alias);
         bool found = false;
         for (uint32_t i = 0; i < all->count && s->graph->error.status == NS_OK; i++) {
             const nsi_port* quantity = &all->data[i];
@@ -521,7 +539,8 @@ static bool needs_rest(const nsi_stepper* s) {
     }
     const nsi_ports* named = &s->graph->quantities;
     for (uint32_t p = 0; p < s->options->nobserve; p++) {
-        const char* pattern = s->options->observe[p];
+        char alias[NSI_MODEL_MAX_NAME + 32];
+        const char* pattern = observed_pattern(s, p, alias, sizeof alias);
         bool found = false;
         for (uint32_t i = 0; i < named->count && !found; i++) {
             found = nsi_quantity_matches(pattern, named->data[i].name);

@@ -43,9 +43,10 @@ static const double SIZEABLE = 0.1;   // part of a parameter in a null direction
 static const double SMALL_CHANGE = 0.02; // shown as 0
 static const double TIE = 1e-6; // relative difference that rounding may make; the first one counts
 
-// At a bound: this close, as a share of the range. Ranges are often generous, so that it must be
-// close for the parameter's size as well.
+// At a bound: this close, as a share of the size; or of the range, where a solver that walks into a bound
+// may stop early. Ranges are often generous, so that it must be close for the parameter's size as well.
 static const double AT_BOUND = 1e-6;
+static const double NEAR_FOR_RANGE = 5e-3;
 static const double NEAR_FOR_SIZE = 1e-2;
 
 typedef struct analysis {
@@ -344,17 +345,27 @@ static bool is_undetermined(const nsi_identification* found, uint32_t estimate) 
     return false;
 }
 
-static bool is_at(double gap, double range, double size) {
+static bool is_at(double gap, double range, double size, double error) {
     if (!isfinite(range)) return gap <= AT_BOUND * size;
-    return gap <= AT_BOUND * range && gap <= NEAR_FOR_SIZE * size;
+    bool near = gap <= NEAR_FOR_RANGE * range && gap <= error;
+    return (gap <= AT_BOUND * range || near) && gap <= NEAR_FOR_SIZE * size;
 }
 
-static ns_verdict identify_judge(const ns_estimate* e, double size) {
+// Has it any part in a combination that the data does not determine?
+static bool is_in_combination(const nsi_identification* found, uint32_t estimate) {
+    for (uint32_t k = 0; k < found->directions.count; k++) {
+        const ns_parameter_direction* direction = &found->directions.data[k];
+        if (direction->null && direction->change[estimate] != 0.0) return true;
+    }
+    return false;
+}
+
+static ns_verdict identify_judge(const ns_estimate* e, double size, bool combined) {
     double range = e->upper - e->lower;
     if (isnan(e->standard_error)) return NS_VERDICT_NO_EFFECT;
-    if (is_at(e->value - e->lower, range, size)) return NS_VERDICT_AT_LOWER;
-    if (is_at(e->upper - e->value, range, size)) return NS_VERDICT_AT_UPPER;
-    if (isinf(e->standard_error)) return NS_VERDICT_UNDETERMINED;
+    if (is_at(e->value - e->lower, range, size, e->standard_error)) return NS_VERDICT_AT_LOWER;
+    if (is_at(e->upper - e->value, range, size, e->standard_error)) return NS_VERDICT_AT_UPPER;
+    if (isinf(e->standard_error) || combined) return NS_VERDICT_UNDETERMINED;
     return e->standard_error > POOR_ERROR * size ? NS_VERDICT_POOR : NS_VERDICT_OK;
 }
 
@@ -369,7 +380,7 @@ static void fill_estimates(nsi_identification* found, const analysis* a) {
     }
     for (uint32_t j = 0; j < count; j++) {
         ns_estimate* e = &found->estimates.data[j];
-        e->verdict = identify_judge(e, a->size[j]);
+        e->verdict = identify_judge(e, a->size[j], is_in_combination(found, j));
     }
 }
 

@@ -276,6 +276,7 @@ void nsi_objective_set_step(nsi_objective* e, const double* step) {
 
 double nsi_objective_trial_cost(nsi_objective* e) {
     nsi_objective_moved(e, e->normal.step, e->normal.step_x, &e->trial);
+    nsi_objective_repair(e, e->trial.z);
     return nsi_objective_cost_at(e, &e->trial) + nsi_penalty_at(e, &e->trial);
 }
 

@@ -27,6 +27,11 @@ bool nsi_objective_set_params(nsi_objective* e, const double* z, bool derivative
     return true;
 }
 
+void nsi_objective_repair(nsi_objective* e, double* z) {
+    if (e->nz == 0) return;
+    nsi_parameters_repair(e->p->parameters, z, e->v, e->params, e->scratch);
+}
+
 static ns_rollout_args batch_args(nsi_objective* e, const nsi_batch* b, const nsi_point* point) {
     const ns_system_sizes* z = &e->p->sizes;
     size_t states = e->state_at[b->first], steps = e->control_at[b->first];

@@ -123,6 +123,10 @@ double nsi_objective_cost_at(nsi_objective* e, const nsi_point* point);
 // Parameters for z, and their derivatives; false when they are none that bodies can have.
 bool nsi_objective_set_params(nsi_objective* e, const double* z, bool derivatives);
 
+// Move parameters that no bodies can have to the nearest ones along the boundary, where that can be
+// done.
+void nsi_objective_repair(nsi_objective* e, double* z);
+
 // The point moved by a step of the numbers (n) and of the initial states (windows x nt).
 void nsi_objective_moved(const nsi_objective* e, const double* step, const double* step_x,
                          nsi_point* out);

@@ -67,7 +67,29 @@ void nsi_parameters_params(const ns_parameters* params, uint32_t variant, const 
                            double* p, double* dp, double* scratch);
 
 // NULL when every number is finite and in its range and every link physical; otherwise the name of
-// the link or parameter that is not.
+// the link or parameter that is not. Moments that no motion shows restrict nothing: a link is
+// physical when there are values of them with which a body can have the others.
 const char* nsi_parameters_fault(const ns_parameters* params, uint32_t variant, const double* p);
+
+// Move the estimated moments of links that are not physical to the nearest values that are, so that a
+// step which leaves the physical values goes along their boundary.
+// @param natural, p  memory for v, and for the most p of a variant
+// @return whether z is physical now; coordinates of what is not moved stay as they are
+bool nsi_parameters_repair(const ns_parameters* params, double* z, double* natural, double* p,
+                           double* scratch);
+
+// Moments that no motion shows, of a link whose other moments have left them behind.
+typedef struct nsi_following_moments {
+    const char* link;
+    bool moved[6]; // xx yy zz xy xz yz
+    double value[6];
+    char name[6][1200];
+} nsi_following_moments;
+
+// The k-th link of a variant of which inertial parameters change: the nearest values of moments that no
+// motion shows with which it is physical.
+// @return false when there is no such link
+bool nsi_parameters_following(const ns_parameters* params, uint32_t variant, const double* p,
+                              uint32_t k, nsi_following_moments* out);
 
 #endif

@@ -23,6 +23,8 @@ typedef struct nsi_changed_link {
     const char* name;
     double fixed[10];
     uint32_t param[10]; // in p; NSI_NONE: `fixed`
+    uint32_t item[10];  // among estimated parameters; NSI_NONE: it is none
+    bool hidden[6];     // moments and products of inertia that no motion shows
 } nsi_changed_link;
 
 typedef struct nsi_range {
@@ -98,6 +100,9 @@ ns_status nsi_choose_transform(const ns_parameter* how, bool logarithm, const ns
 
 // z -> v as a graph that is being traced.
 ns_status nsi_trace_natural(ns_parameters* params, ns_error* error);
+
+// z of a value of one parameter, which has a transform of its own.
+double nsi_parameter_to_z(const ns_parameters* params, uint32_t number, double value);
 
 // ---- inertia_coordinates.c ---------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 
 #include "io/hybrid_file.h"
 #include "io/numbers.h"
+#include "neuralsim/io_names.h"
 #include "sim/step.h"
 
 #include <math.h>
@@ -23,6 +24,26 @@ static bool is_called(const char* name, const char* format, ...) {
     return strcmp(name, other) == 0;
 }
 
+// q_<joint>, qd_<joint>, or q_<joint>_0, q_<joint>_1.. of a joint with several, as in tables
+// (neuralsim/io_names.h); NSI_NONE: none of this joint's.
+static uint32_t joint_state_number(const ns_model* model, uint32_t k, const char* name) {
+    const ns_link_def* link = ns_model_link(model, k);
+    const ns_joint_info* type = ns_joint_type_info(link->joint_type);
+    if (link->mimic) return NSI_NONE;
+    for (int velocity = 0; velocity < 2; velocity++) {
+        uint32_t count = velocity ? type->nv : type->nq;
+        const char* prefix = velocity ? "qd" : "q";
+        for (uint32_t i = 0; i < count; i++) {
+            bool found = count == 1 ? is_called(name, "%s_%s", prefix, link->joint)
+                                    : is_called(name, "%s_%s_%u", prefix, link->joint, i);
+            if (!found) continue;
+            return velocity ? ns_model_get_sizes(model).nq + ns_model_joint_v(model, k) + i
+                            : ns_model_joint_q(model, k) + i;
+        }
+    }
+    return NSI_NONE;
+}
+
 // The component of the state that a quantity is, or NSI_NONE.
 static uint32_t state_number(const ns_model* model, const char* name) {
     ns_model_sizes m = ns_model_get_sizes(model);
@@ -31,6 +52,8 @@ static uint32_t state_number(const ns_model* model, const char* name) {
     }
     for (uint32_t k = 0; k < m.nlink; k++) {
         const ns_link_def* link = ns_model_link(model, k);
+        uint32_t number = joint_state_number(model, k, name);
+        if (number != NSI_NONE) return number;
         if (!ns_joint_type_info(link->joint_type)->has_axis || link->mimic) continue;
         if (is_called(name, "joint/%s/position", link->joint)) return ns_model_joint_q(model, k);
         if (is_called(name, "joint/%s/velocity", link->joint)) {
@@ -109,21 +132,28 @@ static uint32_t observation_number(const ns_system* system, const char* name) {
 }
 
 static ns_status connect_controls(nsi_problem* p, const ns_dataset* data, ns_error* error) {
+    ns_io_names* names = NULL;
     p->ncontrol = ns_dataset_control_count(data);
     p->controls = nsi_alloc(&p->allocator, (p->ncontrol + 1) * sizeof *p->controls);
     if (!p->controls) return nsi_fail_nomem(error);
-    for (uint32_t k = 0; k < p->ncontrol; k++) {
+    ns_status status = ns_io_names_create(p->system, &names, error);
+    for (uint32_t k = 0; k < p->ncontrol && status == NS_OK; k++) {
+        // u/<actuator>, tau0, or as columns of tables are called: u_<actuator>, tau_<joint>.
         const char* control = ns_dataset_control(data, k);
+        ns_io_target target = ns_io_names_find(names, control);
+        p->controls[k] = target.index;
+        if (target.kind == NS_IO_CONTROL) continue;
+
+        // Neither: the nearest of both.
         search s = {.name = control, .nearest = {.wanted = control}};
-        p->controls[k] = NSI_NONE;
         for (uint32_t i = 0; i < p->sizes.nc; i++) {
-            const char* name = ns_system_control_name(p->system, i);
-            offer(&s, name);
-            if (strcmp(name, s.name) == 0) p->controls[k] = i;
+            offer(&s, ns_system_control_name(p->system, i));
+            offer(&s, ns_io_names_control(names, i));
         }
-        if (!s.found) return fail_unknown(&s, "control", error);
+        status = fail_unknown(&s, "control", error);
     }
-    return NS_OK;
+    ns_io_names_free(names);
+    return status;
 }
 
 // ---- scales ------------------------------------------------------------------------------------

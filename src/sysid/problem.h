@@ -127,6 +127,9 @@ typedef struct nsi_window {
 
 typedef NSI_ARRAY(nsi_window) nsi_windows;
 
+// Characteristic half-period of the motion in samples, from the range and speed of the coordinates.
+uint32_t nsi_windows_half_period(const nsi_problem* problem, const ns_dataset* data);
+
 // Windows of `length` samples (0: whole recordings), one after the other; more than `most` (0: any)
 // are thinned out evenly, fewer are let overlap when `overlap` is set. Windows without a number to
 // compare with are left out.

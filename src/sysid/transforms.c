@@ -38,8 +38,9 @@ ns_status nsi_choose_transform(const ns_parameter* how, bool logarithm, const ns
     }
     if (!(v->initial >= v->lower && v->initial <= v->upper && isfinite(v->initial))) {
         return nsi_parameters_fail(place, error,
-                                   "%s: the initial value %g is not between %g and %g", v->name,
-                                   v->initial, v->lower, v->upper);
+                                   "%s: the initial value %g is not between %g and %g; give another"
+                                   " `initial`, or other bounds",
+                                   v->name, v->initial, v->lower, v->upper);
     }
 
     // The scale defaults to the magnitude of the initial value; without a prior its sigma is
@@ -131,6 +132,10 @@ static double transform_to_z(const ns_parameter_info* v, double x) {
     case NS_PARAMETER_INERTIA: break;
     }
     return x;
+}
+
+double nsi_parameter_to_z(const ns_parameters* v, uint32_t number, double value) {
+    return transform_to_z(&v->items.data[number], value);
 }
 
 void nsi_parameters_to_z(const ns_parameters* v, const double* natural, double* z) {

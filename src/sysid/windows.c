@@ -96,6 +96,55 @@ ns_status nsi_windows_make(const nsi_problem* p, const ns_dataset* data, uint32_
     return status;
 }
 
+// ---- speed of the motion -------------------------------------------------------------------------
+
+// Samples between two whose difference gives the speed of a coordinate: far enough apart for noise.
+enum { SPEED_APART = 5 };
+// Range of the characteristic half-period, samples; and the same where no coordinate is recorded, s.
+enum { MIN_HALF_PERIOD = 5, MAX_HALF_PERIOD = 2000 };
+static const double DEFAULT_HALF_PERIOD = 0.25;
+
+// Squares of deviations from the mean of a recording and of changes per sample, in units of the
+// channel.
+static void add_channel_motion(const nsi_problem* problem, const ns_recording* r, uint32_t channel,
+                               double* range, double* speed) {
+    const uint32_t apart = SPEED_APART;
+    const nsi_source* source = &problem->sources[channel];
+    const double* values = r->values + channel;
+    size_t stride = problem->nchannel;
+
+    // Samples may be missing.
+    double mean = 0.0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->nsample; i++) {
+        double v = values[i * stride];
+        if (isfinite(v)) mean += v, count++;
+    }
+    mean /= count > 0 ? count : 1;
+
+    // Changes over several samples, which noise does not hide.
+    for (uint32_t i = apart; i < r->nsample; i++) {
+        double v = values[i * stride], w = values[(i - apart) * stride];
+        if (!isfinite(v) || !isfinite(w)) continue;
+        *range += (v - mean) * (v - mean) * source->scale * source->scale;
+        *speed += (v - w) * (v - w) * source->scale * source->scale / (apart * apart);
+    }
+}
+
+uint32_t nsi_windows_half_period(const nsi_problem* p, const ns_dataset* data) {
+    double range = 0.0, speed = 0.0;
+    for (uint32_t c = 0; c < p->nchannel; c++) {
+        const nsi_source* source = &p->sources[c];
+        if (!source->state || source->number >= p->nq) continue;
+        for (uint32_t k = 0; k < ns_dataset_recording_count(data); k++) {
+            add_channel_motion(p, ns_dataset_recording(data, k), c, &range, &speed);
+        }
+    }
+    double samples = speed > 0.0 && range > 0.0 ? sqrt(range / speed)
+                                                : DEFAULT_HALF_PERIOD / ns_dataset_period(data);
+    return (uint32_t)fmin(fmax(samples, MIN_HALF_PERIOD), MAX_HALF_PERIOD);
+}
+
 // ---- states ------------------------------------------------------------------------------------
 
 enum { ORDER = 4 }; // coefficients of a cubic

@@ -519,7 +519,7 @@ static void lost_predictions_are_infinitely_wrong(void** state) {
     assert_true(is_null(item(a, "horizons", 1), "median"));
     json_decref(a);
     run_ok("score stiff.yaml --data motors.csv");
-    assert_says(last.out, "\n\nPROBLEM: 1 of 1 predictions did not stay finite");
+    assert_says(last.out, "PROBLEM: 1 of 1 predictions did not stay finite");
     assert_says(last.out, "inf");
 }
 

@@ -80,6 +80,8 @@ static inline void make_sample(const ns_allocator* memory, nsi_result* a) {
         "this sentence is long enough to need another line in any terminal there is.";
     a->setting = broken;
     a->citation = "";
+    a->failure = "The fit failed: a test.";
+    a->doubts = hostile;
     a->unreliable_gradients = "3 of 12 windows (25 %), the first because of a test";
     add_estimate(a, hostile, 1.0, 2.0, -INFINITY, INFINITY);
     add_estimate(a, wide, 1.0, 4.0, -INFINITY, INFINITY);

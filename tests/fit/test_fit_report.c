@@ -199,7 +199,7 @@ static void an_empty_answer_can_be_shown(void** state) {
     nsi_result_init(NULL, &a);
     ns_text text = show(as_text, &a);
     assert_string_equal(
-        text.data, "Fit\n\nPROBLEM: The fit was stopped before its end; --resume continues it.\n");
+        text.data, "PROBLEM: The fit was stopped before its end; --resume continues it.\n\nFit\n");
     ns_text_free(&text);
     text = show(nsi_result_json, &a);
     json_t* root = parse(&text);

@@ -31,14 +31,12 @@ static void json_has_it_all(void** state) {
     ns_text text = show(nsi_result_json, &a);
     json_t* root = parse(&text);
 
-    static const char* const keys[] = {"title",       "model",        "treatment",
-                                       "setting",     "citation",     "unreliable_gradients",
-                                       "complete",    "seconds",      "sigma",
-                                       "noise_known", "residuals",    "weights",
-                                       "parameters",  "coefficients", "correlation",
-                                       "directions",  "before",       "after",
-                                       "phases",      "history",      "path_names",
-                                       "path",        "notes"};
+    static const char* const keys[] = {
+        "title",     "model",   "treatment",  "setting",      "citation",    "unreliable_gradients",
+        "failure",   "doubts",  "complete",   "seconds",      "sigma",       "noise_known",
+        "residuals", "weights", "parameters", "coefficients", "correlation", "directions",
+        "before",    "after",   "phases",     "history",      "path_names",  "path",
+        "notes"};
     size_t count = 0;
     const char* key;
     json_t* value;

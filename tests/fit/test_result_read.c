@@ -41,6 +41,8 @@ static void assert_same_answer(const nsi_result* is, const nsi_result* was) {
     assert_text(is->setting, was->setting);
     assert_text(is->citation, was->citation);
     assert_text(is->unreliable_gradients, was->unreliable_gradients);
+    assert_text(is->failure, was->failure);
+    assert_text(is->doubts, was->doubts);
     assert_int_equal(is->estimates.count, was->estimates.count);
     uint32_t n = was->estimates.count;
     for (uint32_t k = 0; k < n; k++) {

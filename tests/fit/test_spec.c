@@ -117,7 +117,7 @@ static const bad bads[] = {
     {MODEL DATA "parameters: {link/link1/mass: {initial: 5, upper: 2}}\n", NS_ERR_PARSE,
      "fit.yaml:3:14:", "the initial value 5 is not between 0 and 2"},
     {MODEL DATA "parameters: {link/link1/mass: .nan}\n", NS_ERR_PARSE, "fit.yaml:3:31:", ""},
-    {MODEL DATA "parameters: {link/link1/inertia/yy: 1}\n", NS_ERR_PARSE,
+    {MODEL DATA "parameters: {a: 1}\nset: {link/link1/inertia/yy: -a}\n", NS_ERR_PARSE,
      "fit.yaml:3:13:", "link1 is not physical"},
     {MODEL DATA "parameters: {a: 1}\nset: {link/link1/mass: a +}\n", NS_ERR_PARSE,
      "fit.yaml:4:24:", "formula"},

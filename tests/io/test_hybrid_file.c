@@ -166,8 +166,8 @@ static void broken_files_get_a_message(void** state) {
          "h.yaml:2:8: malformed YAML: mapping values are not allowed in this context"},
         {"robot: [a\n", "h.yaml:2:1: malformed YAML: did not find expected ',' or ']' (while "
                         "parsing a flow sequence, line 1)"},
-        {R "\tground: true\n", "h.yaml:2:1: malformed YAML: found a tab character that violates "
-                               "indentation (while scanning a plain scalar, line 1)"},
+        {R "\tground: true\n",
+         "h.yaml:2:1: this line is indented with a tab; YAML takes spaces only"},
         {R "---\n" R, "h.yaml:2:1: this starts a second document; a file has one"},
         {R "ground: \x01\n", "h.yaml:2:9: this is not UTF-8 text: control characters are not "
                              "allowed; save the file as UTF-8"},

@@ -277,8 +277,9 @@ static void what_is_refused_is_refused_where_it_stands(void** state) {
         {"a: 'b\nc\n",
          "f.yaml:3:1: malformed YAML: found unexpected end of stream (while scanning a"
          " quoted scalar, line 1)"},
-        {"a:\n\tb: c", "f.yaml:2:1: malformed YAML: found character that cannot start any token"
-                       " (while scanning for the next token, line 2)"},
+        {"a:\n\tb: c", "f.yaml:2:1: this line is indented with a tab; YAML takes spaces only"},
+        {"\xc3\xa9: \xc3\xa9\na:\n  \tb: c\n",
+         "f.yaml:3:3: this line is indented with a tab; YAML takes spaces only"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) refuse(cases[k][0], cases[k][1]);
     refuse_bytes("a: \0", 4, NS_ERR_PARSE,

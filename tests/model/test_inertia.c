@@ -304,12 +304,36 @@ static void directions_are_made_unit_length(void** state) {
     assert_memory_equal(unit, copy, sizeof copy); // left alone
 }
 
+// Entries that may not be moved stay, and the others go to a body with them where there is one.
+static void inertias_are_completed(void** state) {
+    (void)state;
+    double rod[6] = {0.006, 0.0096, 1e-6}, plate[6] = {0.01, 0.01, 0.05}, off[6] = {1, 2, 1, 0.1};
+    bool none[6] = {0}, all_but_yy[6] = {1, 0, 1, 1, 1, 1}, zz[6] = {0, 0, 1, 0, 0, 0};
+    assert_false(nsi_inertia_complete(1.0, rod, none));
+    assert_true(nsi_inertia_complete(1.0, rod, all_but_yy));
+    assert_true(rod[1] == 0.0096 && !nsi_inertia_fault(1.0, rod));
+    assert_true(nsi_inertia_complete(1.0, plate, zz));
+    if (!(fabs(plate[2] - 0.02) < 1e-7)) fail_msg("%g", plate[2]); // xx + yy
+    double kept[6];
+    memcpy(kept, off, sizeof kept);
+    assert_true(nsi_inertia_complete(1.0, kept, zz) && !nsi_inertia_fault(1.0, kept));
+    assert_true(kept[0] == off[0] && kept[3] == off[3] && kept[2] > off[2]);
+    double broken[6] = {1.0, NAN, 1.0}, weightless[6] = {1.0, 1.0, 1.0};
+    assert_false(nsi_inertia_complete(1.0, broken, all_but_yy));
+    assert_false(nsi_inertia_complete(0.0, weightless, zz));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eigenvalues_are_found),  cmocka_unit_test(bodies_are_physical),
-        cmocka_unit_test(faults_are_told_apart),  cmocka_unit_test(repair_is_the_nearest),
-        cmocka_unit_test(inertias_turn_and_move), cmocka_unit_test(rotations_agree),
-        cmocka_unit_test(poses_compose),          cmocka_unit_test(directions_are_made_unit_length),
+        cmocka_unit_test(eigenvalues_are_found),
+        cmocka_unit_test(bodies_are_physical),
+        cmocka_unit_test(inertias_are_completed),
+        cmocka_unit_test(faults_are_told_apart),
+        cmocka_unit_test(repair_is_the_nearest),
+        cmocka_unit_test(inertias_turn_and_move),
+        cmocka_unit_test(rotations_agree),
+        cmocka_unit_test(poses_compose),
+        cmocka_unit_test(directions_are_made_unit_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

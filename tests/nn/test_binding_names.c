@@ -23,6 +23,31 @@ static void names_and_globs_are_expanded(void** state) {
                   "b: joint/hip/tau -> qdd/0\na: actuator/motor/force -> joint/hip/tau\n");
 }
 
+// Names by joint and actuator, as columns of tables have them, also with globs and {}.
+static void names_of_columns_are_known(void** state) {
+    (void)state;
+    check_binding("- {name: a, inputs: [q_hip, 'lag2:qd_hip', qd_ball_1], outputs: tau_hip}\n",
+                  "a: joint/hip/position joint/hip/velocity-1 joint/hip/velocity-2"
+                  " joint/ball/velocity/1 -> joint/hip/tau\n"
+                  "keep 2 of joint/hip/velocity\n");
+    check_binding("- {name: a, inputs: qd_ball, outputs: tau_ball}\n",
+                  "a: joint/ball/velocity/0 joint/ball/velocity/1 joint/ball/velocity/2 ->"
+                  " joint/ball/tau/0 joint/ball/tau/1 joint/ball/tau/2\n");
+    check_binding("- {name: a, inputs: 'qd_h*', outputs: qdd/0}\n",
+                  "a: joint/hip/velocity -> qdd/0\n");
+
+    char name[40];
+    assert_true(nsi_quantity_alias("u_motor_2", false, name, sizeof name));
+    assert_string_equal(name, "control/motor_2");
+    assert_true(nsi_quantity_alias("tau_a_b_3", true, name, sizeof name));
+    assert_string_equal(name, "joint/a_b/tau/3");
+    static const char* const others[] = {"q0", "q_", "tau/0", "qdd_hip", "joint/hip/tau", ""};
+    for (int k = 0; k < 6; k++)
+        assert_false(nsi_quantity_alias(others[k], false, name, sizeof name));
+    assert_false(nsi_quantity_alias("q_hip", true, name, sizeof name));
+    assert_false(nsi_quantity_alias("q_a_name_that_is_too_long_for_it", false, name, sizeof name));
+}
+
 // The name of a group stands for its numbers; under `each` only that of a vector.
 static void groups_are_expanded(void** state) {
     (void)state;
@@ -140,6 +165,7 @@ static void no_names_at_all(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_globs_are_expanded),
+        cmocka_unit_test(names_of_columns_are_known),
         cmocka_unit_test(groups_are_expanded),
         cmocka_unit_test(names_with_glob_characters_stand_for_themselves),
         cmocka_unit_test(names_may_change_afterwards),

@@ -131,7 +131,7 @@ static void broken_yaml_is_refused_with_its_place(void** state) {
         // YAML itself
         {"networks: [\n", "f.yaml:2:1: malformed YAML: did not find expected node content", 0},
         {"networks: [a\n", "f.yaml:2:1: malformed YAML: did not find expected ',' or ']'", 0},
-        {"networks:\n\t- a\n", "f.yaml:2:1: malformed YAML: found character that cannot start", 0},
+        {"networks:\n\t- a\n", "f.yaml:2:1: this line is indented with a tab", 0},
         {"a: \"b\n", "f.yaml:2:1: malformed YAML: found unexpected end of stream", 0},
         {"networks: []\n b: 1\n", "f.yaml:2:2: malformed YAML: did not find expected key (while",
          0},

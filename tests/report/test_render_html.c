@@ -29,9 +29,9 @@ static void test_sample(void** state) {
     ns_report* r = sample_report(NULL);
     ns_text page = render(r);
 
-    // The problem stands between the title and everything else, and only there.
+    // The problem stands before everything else, and only there.
     const char *title = place(&page, "<h1>A sample"), *problem = place(&page, "class=\"problem\"");
-    assert_true(title < problem && problem < place(&page, "<dt>model</dt>"));
+    assert_true(problem < title && title < place(&page, "<dt>model</dt>"));
     assert_int_equal(payload_count(page.data, "The fit was stopped before its end."), 1);
     place(&page, "<dd>pendulum.urdf</dd>");
     assert_true(place(&page, "<h2>Parameters</h2>") < place(&page, "<h2>Motion</h2>"));

@@ -158,12 +158,63 @@ static void starts_are_guessed_from_quaternions(void** state) {
     ns_fit_free(fit);
 }
 
+// ---- schedules -----------------------------------------------------------------------------------
+
+// Without `window`, lengths follow the speed of the motion: of sin(w t) the range over the speed, taken over 5
+// samples, is 5 / (2 sin(5 w dt / 2)). They divide the recording.
+static void schedules_follow_the_motion(void** state) {
+    (void)state;
+    enum { SAMPLES = 1001 };
+    experiment_write("hinge.xml", "%s", hinge);
+    static const double speeds[] = {2.0, 4.0, 10.0}; // rad/s
+    for (int k = 0; k < 3; k++) {
+        FILE* file = fopen(tempdir_path("rows.csv"), "w");
+        assert_non_null(file);
+        fputs("t,q0\n", file);
+        for (int i = 0; i < SAMPLES; i++) {
+            fprintf(file, "%.10g,%.17g\n", 0.01 * i, sin(speeds[k] * 0.01 * i));
+        }
+        fclose(file);
+        experiment_write("fit.yaml", "model: hinge.xml\ndata: {train: [rows.csv]}\n"
+                                     "parameters: {joint/hinge/damping: 0.3}\n");
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        uint32_t half = nsi_windows_half_period(fit->problem, fit->data[NS_ROLE_TRAIN]);
+        double exact = 5.0 / (2.0 * sin(0.025 * speeds[k]));
+        if (!(fabs(half - exact) < 0.05 * exact + 1.0)) fail_msg("%u, not %g", half, exact);
+
+        assert_int_equal(fit->spec->stages.count, 3);
+        static const double growth[] = {1.0, 2.5, 5.0};
+        for (uint32_t s = 0; s < 3; s++) {
+            const ns_window_options* w = &fit->spec->stages.data[s].windows;
+            assert_int_equal(w->initial_state, NS_INITIAL_STATE_FREE);
+            double windows = round((SAMPLES - 1) / (growth[s] * half));
+            assert_int_equal(w->length, (uint32_t)((SAMPLES - 1) / windows));
+        }
+        ns_fit_free(fit);
+    }
+
+    // What a file says counts, and so does a model that is only scored.
+    static const char* const settings[] = {"train: {window: whole}\n", "train: {iterations: 0}\n",
+                                           "train: {method: lbfgs}\n", "stages: [{huber: 1}]\n"};
+    for (int k = 0; k < 4; k++) {
+        experiment_write("fit.yaml",
+                         "model: hinge.xml\ndata: {train: [rows.csv]}\n"
+                         "parameters: {joint/hinge/damping: 0.3}\n%s",
+                         settings[k]);
+        ns_fit* fit = experiment_load("fit.yaml", 1);
+        assert_int_equal(fit->spec->stages.count, 1);
+        assert_int_equal(fit->spec->stages.data[0].windows.length, 0);
+        ns_fit_free(fit);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_lie_as_they_should),
         cmocka_unit_test(starts_are_guessed_from_positions),
         cmocka_unit_test(starts_are_taken_as_recorded),
         cmocka_unit_test(starts_are_guessed_from_quaternions),
+        cmocka_unit_test(schedules_follow_the_motion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
