@@ -31,6 +31,7 @@
 #define NEURALSIM_FIT_H
 
 #include "neuralsim/estimates.h"
+#include "neuralsim/posterior.h"
 #include "neuralsim/report.h"
 #include "neuralsim/residuals.h"
 #include "neuralsim/solver.h"
@@ -117,6 +118,7 @@ typedef struct ns_fit_result {
     bool complete;                    ///< false: stopped before its end
     const char* unreliable_gradients; ///< how many windows of the last stage have an unreliable
                                       ///< gradient (certificate.h), and why; NULL: none
+    const ns_posterior* posterior;    ///< NULL: not asked for, or not found: a note says why
 } ns_fit_result;
 
 /// Covariance of two estimates, in the product of their units; NaN where there is no error.
@@ -202,6 +204,7 @@ typedef struct ns_fit_spec {
     uint32_t nstage;
     ns_fit_search search;
     ns_prediction_options prediction;
+    ns_posterior_options posterior;
     uint64_t seed;                ///< of searches and batches
     uint32_t threads;             ///< 0: one per core
     const char *title, *citation; ///< of the report; NULL: none

@@ -143,6 +143,61 @@ NS_API bool ns_chains_summarise(const double* x, uint32_t chains, uint32_t count
 /// Of coordinate k of samples; all NaN when out of memory.
 NS_API ns_chain_summary ns_samples_summary(const ns_samples* samples, uint32_t k);
 
+// ---- posteriors of fits --------------------------------------------------------------------------
+
+#define NS_POSTERIOR_MAP(X)                                                                        \
+    X(NS_POSTERIOR_NONE, "none", "standard errors only")                                           \
+    X(NS_POSTERIOR_LAPLACE, "laplace", "Gaussian at the maximum, in unbounded coordinates")        \
+    X(NS_POSTERIOR_HMC, "hmc", "samples by the no-U-turn sampler")
+
+typedef enum ns_posterior_method { NS_POSTERIOR_MAP(NS_CHOICE_VALUE) } ns_posterior_method;
+NS_API extern const ns_choices ns_posterior_methods;
+
+/// How a fit samples its posterior. A zeroed struct is the default: not at all.
+typedef struct ns_posterior_options {
+    ns_posterior_method method;
+    uint32_t chains;      ///< 0: 4
+    uint32_t warmup;      ///< of each chain. 0: 500
+    uint32_t samples;     ///< of each chain. 0: 1000
+    double target_accept; ///< 0: 0.8
+    bool weights;         ///< weights of networks, too; weight decay is their prior
+} ns_posterior_options;
+
+/// What a sampled number is.
+typedef enum ns_posterior_kind {
+    NS_POSTERIOR_PARAMETER,
+    NS_POSTERIOR_WEIGHT, ///< of a network, or a coefficient of a formula
+    NS_POSTERIOR_STATE,  ///< of the initial state of a window
+    NS_POSTERIOR_NOISE   ///< standard deviation of the noise of a channel
+} ns_posterior_kind;
+
+/// The posterior of one number, in its SI unit.
+typedef struct ns_posterior_number {
+    const char *name, *unit;
+    ns_posterior_kind kind;
+    ns_chain_summary summary; ///< over modes, by their probabilities; R-hat: the largest of a mode
+} ns_posterior_number;
+
+/// The posterior of a fit. All of it is owned by the result.
+typedef struct ns_posterior {
+    ns_posterior_method method;
+    const ns_posterior_number* numbers; ///< parameters, weights, initial states, noise levels
+    uint32_t n;
+    uint32_t chains, count;    ///< count: samples of each chain
+    const double* samples;     ///< (chains x count x n), in SI units
+    const double* log_density; ///< (chains x count), of the solver's coordinates; NaN for laplace
+    const bool* divergent;     ///< (chains x count)
+    const uint32_t* mode;      ///< (chains) each chain is at one mode
+    const double* probability; ///< (nmode) of each mode, by its Laplace approximation
+    uint32_t nmode;
+    uint32_t divergences, truncated; ///< as of ns_samples
+    uint64_t evaluations;            ///< of the density
+    double seconds;
+} ns_posterior;
+
+/// Quantile p (0 to 1) of a number over all modes; NaN when out of memory.
+NS_API double ns_posterior_quantile(const ns_posterior* posterior, uint32_t number, double p);
+
 #ifdef __cplusplus
 }
 #endif

@@ -150,6 +150,7 @@ static ns_status fill_spec(nsi_fit_spec* p, const ns_fit_spec* spec, ns_error* e
         status = add_called_stage(p, spec->nstage > 0 ? &spec->stages[k] : &whole, error);
     }
     if (status == NS_OK) status = set_search(p, &spec->search, error);
+    p->posterior = spec->posterior;
     return status == NS_OK ? set_horizons(p, &spec->prediction, error) : status;
 }
 

@@ -286,7 +286,8 @@ static nsi_result record_of_view(const ns_fit_result* v) {
                     .nweight = v->nweight,
                     .seconds = v->seconds,
                     .complete = v->complete,
-                    .unreliable_gradients = v->unreliable_gradients};
+                    .unreliable_gradients = v->unreliable_gradients,
+                    .posterior = (ns_posterior*)v->posterior};
 
     // Lists alias the view's memory: this record is never freed.
     a.estimates.data = (ns_estimate*)v->estimates;

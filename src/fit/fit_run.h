@@ -21,6 +21,7 @@ typedef struct nsi_run {
     nsi_stage_solver* stage_solver;
     nsi_checkpoint resumed; // what to go on from; empty after it was taken up
     bool resuming;
+    NSI_ARRAY(double) minima; // of a search: cost, values of parameters, weights of each local one
     bool along;        // the sparsity path is kept along iterations: all penalties are the same
     ns_status failure; // of a checkpoint that could not be written, or of memory
 } nsi_run;
@@ -46,5 +47,11 @@ ns_status nsi_run_end_phase(nsi_run* r, const ns_solver_result* out, double seco
 
 // The search as a phase: from the start, or from where a checkpoint stood, to the fit's z and w.
 ns_status nsi_run_search(nsi_run* r);
+
+// ---- sample_posterior.c --------------------------------------------------------------------------
+
+// Sample the posterior that the spec asks for, around where the last stage ended and other minima of the
+// search, into the result. Where there is none to sample, a note says why.
+ns_status nsi_run_sample_posterior(nsi_run* r);
 
 #endif

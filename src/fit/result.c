@@ -87,7 +87,8 @@ ns_fit_result nsi_result_view(const nsi_result* a) {
                            .nnote = a->notes.count,
                            .seconds = a->seconds,
                            .complete = a->complete,
-                           .unreliable_gradients = a->unreliable_gradients};
+                           .unreliable_gradients = a->unreliable_gradients,
+                           .posterior = a->posterior};
 }
 
 double ns_fit_covariance(const ns_fit_result* result, uint32_t a, uint32_t b) {

@@ -37,6 +37,7 @@ typedef struct nsi_result {
     const char* unreliable_gradients; // windows of the last stage, in words; NULL: none
     double seconds;                   // all of it
     bool complete;                    // false: stopped before its end
+    ns_posterior* posterior;          // in the arena; NULL: none
 } nsi_result;
 
 void nsi_result_init(const ns_allocator* allocator, nsi_result* out); // NULL: the default one

@@ -77,6 +77,22 @@ static bool watch_search(void* context, uint32_t iteration, double value) {
     return stop;
 }
 
+// Where a local search ended, for chains of the posterior. Its order depends on threads.
+static void keep_minimum(nsi_run* r, double value, const double* x) {
+    const ns_fit* f = r->f;
+    if (f->spec->posterior.method == NS_POSTERIOR_NONE || !isfinite(value)) return;
+#ifdef _OPENMP
+#pragma omp critical(nsi_search)
+#endif
+    {
+        bool kept = nsi_array_push(&f->allocator, &r->minima, value);
+        for (uint32_t k = 0; k < f->nz + f->nw && kept; k++) {
+            kept = nsi_array_push(&f->allocator, &r->minima, x[k]);
+        }
+        if (!kept) r->failure = NS_ERR_NOMEM;
+    }
+}
+
 // From x = v, weights through all stages.
 static double search_from(void* context, uint32_t worker, double* x) {
     search* s = context;
@@ -98,6 +114,7 @@ static double search_from(void* context, uint32_t worker, double* x) {
         nsi_copy_numbers(x + f->nz, point.w, f->nw);
     }
     nsi_parameters_from_z(f->parameters, w->z, x, NULL, w->scratch);
+    keep_minimum(s->r, value, x);
     return value;
 }
 

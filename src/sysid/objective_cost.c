@@ -71,10 +71,10 @@ static void compare(nsi_objective* e, uint32_t window) {
             double recorded = values[(size_t)k * p->nchannel + c];
             e->residuals[row] = e->row_weight[row] = 0.0;
             if (p->taught_changes) recorded -= values[(size_t)(k - 1) * p->nchannel + c];
-            if (isnan(recorded) || s->scale == 0.0) continue;
+            if (isnan(recorded) || e->scale[c] == 0.0) continue;
             double simulated = s->state ? states[step * p->sizes.nx + s->number]
                                         : observations[step * p->sizes.ny + s->number];
-            e->residuals[row] = (simulated - recorded) * s->scale;
+            e->residuals[row] = (simulated - recorded) * e->scale[c];
             robust(&e->options, e->residuals[row], &e->row_weight[row]);
         }
     }
@@ -168,7 +168,7 @@ static void seed_window(nsi_objective* e, uint32_t window) {
         size_t step = (size_t)k * p->substeps;
         for (uint32_t c = 0; c < p->nchannel; c++, row++) {
             const nsi_source* s = &p->sources[c];
-            double d = e->row_weight[row] * e->residuals[row] * s->scale;
+            double d = e->row_weight[row] * e->residuals[row] * e->scale[c];
             if (s->state) {
                 states[step * p->sizes.nx + s->number] += d;
             } else {

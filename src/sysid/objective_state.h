@@ -53,6 +53,7 @@ struct nsi_objective {
     nsi_point point, trial;
     double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at; parameters
                                                  // of all variants one after the other
+    double* scale; // (channels) residual = (simulated - recorded) * scale
     double *states, *observations, *controls;
     double *residuals, *row_weight; // robust: how much each row counts; 0: missing
     double squares;                 // sum of squared residuals at the last value
