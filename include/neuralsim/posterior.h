@@ -175,6 +175,8 @@ typedef enum ns_posterior_kind {
 typedef struct ns_posterior_number {
     const char *name, *unit;
     ns_posterior_kind kind;
+    uint32_t
+        index; ///< of the estimate, among all weights, or of the channel; of states: by windows
     ns_chain_summary summary; ///< over modes, by their probabilities; R-hat: the largest of a mode
 } ns_posterior_number;
 

@@ -23,6 +23,19 @@ double nsi_posterior_weight(const ns_posterior* p, uint32_t chain) {
     return p->probability[p->mode[chain]] / ((double)same * p->count);
 }
 
+size_t nsi_posterior_pick(const ns_posterior* p, double share) {
+    double below = 0.0;
+    for (uint32_t c = 0; c < p->chains; c++) {
+        double weight = nsi_posterior_weight(p, c) * p->count;
+        if (share < below + weight || c + 1 == p->chains) {
+            uint32_t k = (uint32_t)fmax(0.0, (share - below) / weight * p->count);
+            return (size_t)c * p->count + (k < p->count ? k : p->count - 1);
+        }
+        below += weight;
+    }
+    return 0;
+}
+
 // Samples of a number in order, with the weights of their chains; to be freed. NULL: out of memory.
 static weighted* sort_number(const ns_posterior* p, uint32_t number) {
     ns_allocator memory = ns_default_allocator();

@@ -235,7 +235,9 @@ static bool keep_numbers(posterior_run* p, ns_posterior* out) {
         nsi_residual_density_name(p->density, k, name, sizeof name);
         numbers[k].name = keep_text(p, name);
         numbers[k].unit = keep_text(p, nsi_residual_density_unit(p->density, k));
-        numbers[k].kind = kinds[nsi_residual_density_unknown(p->density, k).kind];
+        nsi_unknown unknown = nsi_residual_density_unknown(p->density, k);
+        numbers[k].kind = kinds[unknown.kind];
+        numbers[k].index = unknown.number;
         if (!numbers[k].name || !numbers[k].unit) return false;
         if (!nsi_posterior_summarise(out, k, &numbers[k].summary)) return false;
     }
