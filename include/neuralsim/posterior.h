@@ -200,6 +200,15 @@ typedef struct ns_posterior {
 /// Quantile p (0 to 1) of a number over all modes; NaN when out of memory.
 NS_API double ns_posterior_quantile(const ns_posterior* posterior, uint32_t number, double p);
 
+/// Ranges for domain randomisation from the samples of a fit, as JSON: for each parameter the ends of the
+/// central interval, mean and standard deviation, and correlations.
+/// @param path         samples.csv of ns_fit_save()
+/// @param probability  of the intervals, between 0 and 1
+/// @param out          to be freed by ns_text_free()
+/// @return NS_OK; NS_ERR_ARGUMENT; NS_ERR_IO, NS_ERR_PARSE naming the file; NS_ERR_NOMEM
+NS_API ns_status ns_posterior_ranges(const char* path, double probability, ns_text* out,
+                                     ns_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -272,6 +272,33 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
     return value;
 }
 
+bool nsi_objective_score(nsi_objective* e, size_t first, size_t last, double* masked, double* out) {
+    uint32_t nx = nsi_state_size(e), nz = e->nz;
+    if (!need_gradient(e)) return false;
+
+    // Residuals of other rows are 0 for this once.
+    double* all = e->residuals;
+    memset(masked, 0, e->row_at[e->windows.count] * sizeof *masked);
+    memcpy(masked + first, all + first, (last - first) * sizeof *masked);
+    e->residuals = masked;
+    bool done = differentiate(e, NULL);
+    e->residuals = all;
+
+    // Parameters, weights, directions of states.
+    for (uint32_t j = 0; j < nz; j++) {
+        out[j] = 0.0;
+        for (uint32_t i = 0; i < nsi_param_total(e); i++) {
+            out[j] += e->dp[i] * e->dparams[(size_t)i * nz + j];
+        }
+    }
+    memcpy(out + nz, e->dw, e->nw * sizeof *out);
+    for (uint32_t k = 0; k < e->windows.count && e->nt > 0; k++) {
+        nsi_problem_tangent(e->p, e->point.x + (size_t)k * nx, e->dx + (size_t)k * nx,
+                            out + e->n + (size_t)k * e->nt);
+    }
+    return done;
+}
+
 void nsi_objective_moved(const nsi_objective* e, const double* step, const double* step_x,
                          nsi_point* out) {
     bool all = !e->chosen;

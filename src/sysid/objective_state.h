@@ -132,6 +132,12 @@ void nsi_objective_moved(const nsi_objective* e, const double* step, const doubl
 void nsi_objective_continuity(const nsi_objective* e, const nsi_point* point, uint32_t window,
                               double* out);
 
+// Derivatives of half the squared residuals of rows first .. last - 1 for values of parameters, weights and
+// directions of initial states (unknowns), after nsi_normal_linearise() with natural numbers. Not for tied
+// windows.
+// @param masked  scratch for all residuals
+bool nsi_objective_score(nsi_objective* e, size_t first, size_t last, double* masked, double* out);
+
 void nsi_normal_free(nsi_objective* e);
 
 // Normal equations at the point; `natural`: for values of parameters rather than their coordinates, and
