@@ -12,6 +12,8 @@
 
 enum { DEFAULT_CHAINS = 4, DEFAULT_SAMPLES = 1000, MAX_MODES = 16, NAME_SIZE = 200 };
 
+static const double MAX_NUMBERS = 2e8; // of all samples
+
 // Difference of log-densities or evidences from which on a mode does not count: a probability of 1e-9.
 static const double NEGLIGIBLE = 20.7;
 
@@ -318,6 +320,15 @@ static ns_status prepare_posterior(posterior_run* p) {
         return posterior_note(p, "no posterior: the last stage optimises nothing");
     }
 
+    // A result that could not be held is refused before hours of sampling.
+    double chains = fmax(p->options.chains, MAX_MODES);
+    if (chains * p->options.samples * p->callbacks.n > MAX_NUMBERS) {
+        nsi_residual_density_free(p->density);
+        p->density = NULL;
+        return posterior_note(p,
+                              "no posterior: chains x samples x unknowns is above 2e8; take fewer");
+    }
+
     // Scratch numbers.
     size_t n = p->callbacks.n, nz = f->nz, more = nsi_parameters_scratch(f->parameters);
     p->block = nsi_alloc_zeroed(&f->allocator, (2 * n + nz + nz * nz + more + 1) * sizeof(double));
@@ -346,7 +357,12 @@ static ns_status sample_modes(posterior_run* p) {
                  p->undetermined);
         return posterior_note(p, text);
     }
-    status = add_searched_modes(p);
+    if (!p->modes[0].laplace->converged) {
+        status =
+            posterior_note(p, "the maximum of the posterior was not reached: samples of laplace,"
+                              " and probabilities of solutions, are unreliable");
+    }
+    if (status == NS_OK) status = add_searched_modes(p);
     if (status != NS_OK) return status;
     weigh_modes(p, probability);
 

@@ -89,7 +89,7 @@ static void keep_minimum(nsi_run* r, double value, const double* x) {
         for (uint32_t k = 0; k < f->nz + f->nw && kept; k++) {
             kept = nsi_array_push(&f->allocator, &r->minima, x[k]);
         }
-        if (!kept) r->failure = NS_ERR_NOMEM;
+        if (!kept) r->failure = nsi_fail_nomem(r->error);
     }
 }
 
