@@ -1,9 +1,11 @@
 // How often 90 % intervals of posteriors hold the truth, over synthetic fits.
 //
-// usage: coverage PROBLEM METHOD FITS [SEED]     pendulum | arm | ball | network; laplace | hmc
+// usage: coverage PROBLEM METHOD FITS [SEED]
+//        PROBLEM: pendulum, arm, ball or network; METHOD: laplace or hmc
 //
-// Each fit draws a truth (parameters, and weights of the network), simulates a recording, adds noise, fits
-// from nominal values and counts the parameters whose truth lies between the 5 % and 95 % quantiles.
+// Each fit draws a truth (parameters, and weights of the network), simulates a recording, adds
+// noise, fits from nominal values and counts the parameters whose truth lies between the 5 % and 95
+// % quantiles of the posterior.
 
 #include <neuralsim/neuralsim.h>
 

@@ -6,16 +6,16 @@
 ///     ns_laplace_find(&density, start, NULL, &mode, &error);    // maximum and covariance there
 ///     ns_samples* samples = NULL;
 ///     ns_hmc_sample(&density, (const ns_laplace* const*)&mode, 1, NULL, &samples, &error);
-///     ns_chain_summary s = ns_samples_summary(samples, 0);      // mean, interval, R-hat, ESS of x[0]
+///     ns_chain_summary s = ns_samples_summary(samples, 0);      // interval, R-hat, ESS of x[0]
 ///     ns_samples_free(samples);
 ///     ns_laplace_free(mode);
 ///
-/// ns_hmc_sample() is the no-U-turn sampler (Hoffman & Gelman 2014) with multinomial sampling of its
-/// trajectories (Betancourt 2017), dual averaging of the step size, and a mass matrix that starts from
-/// the covariance of the start and is refined during warm-up.
+/// ns_hmc_sample() is the no-U-turn sampler (Hoffman & Gelman 2014) with multinomial sampling of
+/// its trajectories (Betancourt 2017), dual averaging of the step size, and a mass matrix that
+/// starts from the covariance of the start and is refined during warm-up.
 ///
-/// A fit file asks for the posterior of its parameters with `posterior` (docs/posterior.md); fit.h has
-/// the same for calls. Link libneuralsim_fit.
+/// A fit file asks for the posterior of its parameters with `posterior` (docs/posterior.md); fit.h
+/// has the same for calls. Link libneuralsim_fit.
 
 #ifndef NEURALSIM_POSTERIOR_H
 #define NEURALSIM_POSTERIOR_H
@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-// ---- densities -----------------------------------------------------------------------------------
+// ---- densities ----------------------------------------------------------------------------------
 
 /// A probability density of n numbers, up to a factor.
 typedef struct ns_density {
@@ -39,9 +39,9 @@ typedef struct ns_density {
     /// impossible. Called by several threads at a time, each with its own `worker` from 0.
     double (*log_density)(void* context, uint32_t worker, const double* x, double* gradient);
 
-    /// Positive semidefinite approximation H (n x n, both triangles) of the negative second derivatives
-    /// at x, such as J'J of a least-squares problem; false where there is none. NULL: central
-    /// differences of gradients.
+    /// Positive semidefinite approximation H (n x n, both triangles) of the negative second
+    /// derivatives at x, such as J'J of a least-squares problem; false where there is none. NULL:
+    /// central differences of gradients.
     bool (*information)(void* context, uint32_t worker, const double* x, double* H);
     void* context;
 } ns_density;
@@ -62,16 +62,16 @@ typedef struct ns_laplace {
 
 /// Maximise a density by damped Newton steps, and approximate it there.
 /// @param start  (n) where the density is finite
-/// @param scale  (n) standard deviations of a weak Gaussian that limits the covariance, and nothing else;
-///               NULL: none
+/// @param scale  (n) standard deviations of a weak Gaussian that limits the covariance, and nothing
+///               else; NULL: none
 /// @param out    to be freed by ns_laplace_free(); NULL after a failure
-/// @return NS_OK, also when it has not converged; NS_ERR_ARGUMENT; NS_ERR_NONFINITE: no finite density at
-///         the start, or no finite covariance; NS_ERR_NOMEM
+/// @return NS_OK, also when it has not converged; NS_ERR_ARGUMENT; NS_ERR_NONFINITE: no finite
+///         density at the start, or no finite covariance; NS_ERR_NOMEM
 NS_API ns_status ns_laplace_find(const ns_density* density, const double* start,
                                  const double* scale, ns_laplace** out, ns_error* error);
 NS_API void ns_laplace_free(ns_laplace* laplace); ///< NULL is allowed
 
-// ---- sampling ------------------------------------------------------------------------------------
+// ---- sampling -----------------------------------------------------------------------------------
 
 /// How far a sampler is: called by one thread at a time; true: stop.
 typedef bool ns_sampling_observer(void* context, uint32_t done, uint32_t count);
@@ -106,8 +106,8 @@ typedef struct ns_samples {
 } ns_samples;
 
 /// Sample a density by the no-U-turn sampler.
-/// @param starts   (nstart) chain k begins near the mean of start k % nstart, with its covariance as
-///                 the first inverse mass matrix
+/// @param starts   (nstart) chain k begins near the mean of start k % nstart, with its covariance
+///                 as the first inverse mass matrix
 /// @param options  NULL: defaults
 /// @param out      to be freed by ns_samples_free(); NULL after a failure
 /// @return NS_OK; NS_ERR_ARGUMENT: an option out of range, or no start; NS_ERR_NONFINITE: no finite
@@ -123,7 +123,7 @@ NS_API ns_status ns_laplace_sample(const ns_laplace* const* modes, uint32_t nmod
                                    ns_error* error);
 NS_API void ns_samples_free(ns_samples* samples); ///< NULL is allowed
 
-// ---- diagnostics ---------------------------------------------------------------------------------
+// ---- diagnostics --------------------------------------------------------------------------------
 
 /// What chains say of one number. R-hat and effective sample sizes are those of Vehtari, Gelman,
 /// Simpson, Carpenter & Buerkner (2021): of halves of chains, rank-normalised.
@@ -143,7 +143,7 @@ NS_API bool ns_chains_summarise(const double* x, uint32_t chains, uint32_t count
 /// Of coordinate k of samples; all NaN when out of memory.
 NS_API ns_chain_summary ns_samples_summary(const ns_samples* samples, uint32_t k);
 
-// ---- posteriors of fits --------------------------------------------------------------------------
+// ---- posteriors of fits -------------------------------------------------------------------------
 
 #define NS_POSTERIOR_MAP(X)                                                                        \
     X(NS_POSTERIOR_NONE, "none", "standard errors only")                                           \
@@ -200,8 +200,8 @@ typedef struct ns_posterior {
 /// Quantile p (0 to 1) of a number over all modes; NaN when out of memory.
 NS_API double ns_posterior_quantile(const ns_posterior* posterior, uint32_t number, double p);
 
-/// Ranges for domain randomisation from the samples of a fit, as JSON: for each parameter the ends of the
-/// central interval, mean and standard deviation, and correlations.
+/// Ranges for domain randomisation from the samples of a fit, as JSON: for each parameter the ends
+/// of the central interval, mean and standard deviation, and correlations.
 /// @param path         samples.csv of ns_fit_save()
 /// @param probability  of the intervals, between 0 and 1
 /// @param out          to be freed by ns_text_free()

@@ -9,7 +9,8 @@
 
 #include <jansson.h>
 
-// Columns of samples.csv that are parameters: not about the sample, initial states, weights or noise.
+// Columns of samples.csv that are parameters: not about the sample, initial states, weights or
+// noise.
 static bool is_parameter(const char* name) {
     static const char* const others[] = {"chain",     "draw",    "mode",    "weight", "log_density",
                                          "divergent", "window ", "weight ", "noise/"};

@@ -19,9 +19,10 @@ enum {
 // R-hat above it, or fewer effective samples: chains were too short, or do not agree.
 static const double GOOD_RHAT = 1.01, GOOD_SIZE = 400.0;
 
-// ---- figures -------------------------------------------------------------------------------------
+// ---- figures ------------------------------------------------------------------------------------
 
-// Parameters, coefficients and noise levels; states and weights of networks mean nothing by themselves.
+// Parameters, coefficients and noise levels; states and weights of networks mean nothing by
+// themselves.
 static bool is_shown(const ns_posterior_number* number) {
     bool weight = number->kind == NS_POSTERIOR_WEIGHT && strncmp(number->name, "weight ", 7) == 0;
     return number->kind != NS_POSTERIOR_STATE && !weight;
@@ -125,7 +126,7 @@ ns_status nsi_posterior_report_bands(ns_report* report, const nsi_traces* t, con
     return ns_report_check(report, error);
 }
 
-// ---- the section ---------------------------------------------------------------------------------
+// ---- the section --------------------------------------------------------------------------------
 
 static void report_numbers(ns_section* section, const ns_posterior* p) {
     const ns_report_column columns[] = {{.name = "parameter"},
@@ -234,7 +235,7 @@ void nsi_posterior_report(ns_report* report, const nsi_result* a) {
     note_method(section, p);
 }
 
-// ---- samples -------------------------------------------------------------------------------------
+// ---- samples ------------------------------------------------------------------------------------
 
 ns_status nsi_posterior_write_samples(const ns_posterior* p, const char* path,
                                       const ns_allocator* allocator, ns_error* error) {

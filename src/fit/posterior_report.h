@@ -18,7 +18,8 @@ ns_status nsi_posterior_report_bands(ns_report* report, const nsi_traces* traces
 // The section of the posterior; nothing without one.
 void nsi_posterior_report(ns_report* report, const nsi_result* result);
 
-// All samples as a table: chain, draw, mode, weight, log_density, divergent, then a column for each number.
+// All samples as a table: chain, draw, mode, weight, log_density, divergent, then a column for each
+// number.
 ns_status nsi_posterior_write_samples(const ns_posterior* posterior, const char* path,
                                       const ns_allocator* allocator, ns_error* error);
 

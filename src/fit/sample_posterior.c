@@ -1,5 +1,5 @@
-// The posterior of a fit: modes from the end of the fit and from minima of its search, each by a Laplace
-// approximation; then samples, from these or by HMC.
+// The posterior of a fit: modes from the end of the fit and from minima of its search, each by a
+// Laplace approximation; then samples, from these or by HMC.
 
 #include "fit/fit_run.h"
 #include "fit/posterior_summary.h"
@@ -14,7 +14,8 @@ enum { DEFAULT_CHAINS = 4, DEFAULT_SAMPLES = 1000, MAX_MODES = 16, NAME_SIZE = 2
 
 static const double MAX_NUMBERS = 2e8; // of all samples
 
-// Difference of log-densities or evidences from which on a mode does not count: a probability of 1e-9.
+// Difference of log-densities or evidences from which on a mode does not count: a probability of
+// 1e-9.
 static const double NEGLIGIBLE = 20.7;
 
 typedef struct posterior_mode {
@@ -44,7 +45,7 @@ static ns_status posterior_note(posterior_run* p, const char* text) {
     return done ? NS_OK : nsi_fail_nomem(p->r->error);
 }
 
-// ---- modes ---------------------------------------------------------------------------------------
+// ---- modes --------------------------------------------------------------------------------------
 
 static void free_mode(const ns_fit* f, posterior_mode* m) {
     ns_laplace_free(m->laplace);
@@ -86,7 +87,7 @@ static bool modes_agree(const posterior_run* p, const posterior_mode* a, const p
 }
 
 // Find the mode that z and weights lead to, and keep it unless it is known.
-static ns_status add_mode(posterior_run* p, const double* z, const double* w, bool main) {
+static ns_status posterior_add_mode(posterior_run* p, const double* z, const double* w, bool main) {
     const ns_fit* f = p->f;
     posterior_mode m = {0};
     if (!nsi_residual_density_start(p->density, z, w, p->start)) {
@@ -131,7 +132,8 @@ static ns_status add_searched_modes(posterior_run* p) {
     for (uint32_t k = 0; k < count; k++) sorted[k] = r->minima.data + (size_t)k * size;
     qsort(sorted, count, sizeof *sorted, compare_minima);
 
-    // Costs are means of halved squares: of residuals in units of the noise, or of its unknown size.
+    // Costs are means of halved squares: of residuals in units of the noise, or of its unknown
+    // size.
     ns_status status = NS_OK;
     double lowest = count > 0 ? sorted[0][0] : 0.0, n = f->result.nresidual;
     uint32_t distinct = 0;
@@ -151,7 +153,7 @@ static ns_status add_searched_modes(posterior_run* p) {
         last = sorted[k];
         distinct++;
         nsi_parameters_to_z(f->parameters, last + 1, p->z);
-        status = add_mode(p, p->z, last + 1 + f->nz, false);
+        status = posterior_add_mode(p, p->z, last + 1 + f->nz, false);
     }
     nsi_free(&f->allocator, sorted);
     return status;
@@ -176,7 +178,7 @@ static void weigh_modes(posterior_run* p, double* probability) {
     for (uint32_t k = 0; k < kept; k++) probability[k] /= sum;
 }
 
-// ---- samples -------------------------------------------------------------------------------------
+// ---- samples ------------------------------------------------------------------------------------
 
 static bool posterior_watch(void* context, uint32_t done, uint32_t count) {
     posterior_run* p = context;
@@ -282,7 +284,7 @@ static ns_status keep_samples(posterior_run* p, const ns_samples* s, const doubl
     return NS_OK;
 }
 
-// ---- the whole -----------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 // Why this fit has no posterior; NULL: it has.
 static const char* find_obstacle(const posterior_run* p) {
@@ -347,7 +349,7 @@ static ns_status prepare_posterior(posterior_run* p) {
 static ns_status sample_modes(posterior_run* p) {
     double probability[MAX_MODES];
     nsi_point point = nsi_objective_point(p->r->e);
-    ns_status status = add_mode(p, point.z, point.w, true);
+    ns_status status = posterior_add_mode(p, point.z, point.w, true);
     if (status != NS_OK || p->nmode == 0) return status;
     if (p->undetermined > 0) {
         char text[200];

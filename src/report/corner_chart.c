@@ -55,8 +55,8 @@ static void add_histogram(nsi_text_builder* b, const ns_corner_chart* c, uint32_
     }
 }
 
-static void add_pair(nsi_text_builder* b, const ns_corner_chart* c, uint32_t across, uint32_t up,
-                     double x, double y) {
+static void corner_add_pair(nsi_text_builder* b, const ns_corner_chart* c, uint32_t across,
+                            uint32_t up, double x, double y) {
     double low[2], high[2], sums[BINS][BINS] = {{0}}, most = 0.0;
     corner_range(c, across, &low[0], &high[0]);
     corner_range(c, up, &low[1], &high[1]);
@@ -105,7 +105,7 @@ void nsi_corner_chart_draw(nsi_text_builder* b, const ns_corner_chart* c, const 
         nsi_html_name(b, "m", own + PANEL / 2.0, y - 4.0, c->names[i], PANEL + SPACE);
         for (uint32_t k = 0; k < i; k++) {
             add_frame(b, LEFT + k * across, y);
-            add_pair(b, c, k, i, LEFT + k * across, y);
+            corner_add_pair(b, c, k, i, LEFT + k * across, y);
         }
         add_frame(b, own, y);
         add_histogram(b, c, i, own, y);

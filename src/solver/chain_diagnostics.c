@@ -1,6 +1,6 @@
-// What chains say of a number: quantiles, split R-hat and effective sample sizes after Vehtari, Gelman,
-// Simpson, Carpenter & Buerkner 2021, "Rank-normalization, folding, and localization: an improved R-hat
-// for assessing convergence of MCMC", Bayesian Analysis 16.
+// What chains say of a number: quantiles, split R-hat and effective sample sizes after Vehtari,
+// Gelman, Simpson, Carpenter & Buerkner 2021, "Rank-normalization, folding, and localization: an
+// improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16.
 
 #include "neuralsim/posterior.h"
 

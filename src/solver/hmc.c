@@ -1,9 +1,9 @@
-// The no-U-turn sampler (Hoffman & Gelman 2014) with multinomial sampling of trajectories (Betancourt
-// 2017, "A conceptual introduction to Hamiltonian Monte Carlo", appendix A).
+// The no-U-turn sampler (Hoffman & Gelman 2014) with multinomial sampling of trajectories
+// (Betancourt 2017, "A conceptual introduction to Hamiltonian Monte Carlo", appendix A).
 //
-// A chain works in coordinates y, x = centre + L y, in which the mass matrix is the identity: L L' is the
-// inverse mass matrix. It begins as the covariance of the start; warm-up replaces L by L C, C C' being the
-// covariance of y over a window of iterations, shrunk towards the identity.
+// A chain works in coordinates y, x = centre + L y, in which the mass matrix is the identity: L L'
+// is the inverse mass matrix. It begins as the covariance of the start; warm-up replaces L by L C,
+// C C' being the covariance of y over a window of iterations, shrunk towards the identity.
 
 #include "neuralsim/posterior.h"
 
@@ -64,7 +64,7 @@ typedef struct nuts_chain {
     double *mean, *covariance, *scratch, *next;
 } nuts_chain;
 
-// ---- samples -------------------------------------------------------------------------------------
+// ---- samples ------------------------------------------------------------------------------------
 
 ns_samples* nsi_samples_create(uint32_t n, uint32_t chains, uint32_t count) {
     ns_allocator memory = ns_default_allocator();
@@ -99,7 +99,7 @@ ns_rng nsi_chain_rng(uint64_t seed, uint32_t chain) {
     return ns_rng_seed(ns_rng_next(&rng));
 }
 
-// ---- the chain -----------------------------------------------------------------------------------
+// ---- the chain ----------------------------------------------------------------------------------
 
 static bool chain_alloc(nuts_chain* c) {
     ns_allocator memory = ns_default_allocator();
@@ -191,7 +191,7 @@ static void chain_draw_momentum(nuts_chain* c, nuts_point* z) {
     for (uint32_t k = 0; k < c->n; k++) z->p[k] = ns_rng_normal(&c->rng);
 }
 
-// ---- trajectories --------------------------------------------------------------------------------
+// ---- trajectories -------------------------------------------------------------------------------
 
 static double log_sum(double a, double b) {
     double high = fmax(a, b);
@@ -323,7 +323,7 @@ static bool chain_iterate(nuts_chain* c) {
     return true;
 }
 
-// ---- warm-up -------------------------------------------------------------------------------------
+// ---- warm-up ------------------------------------------------------------------------------------
 
 // A step size whose first step is accepted with a probability of about 0.8.
 static void guess_step(nuts_chain* c) {
@@ -407,8 +407,8 @@ static void update_metric(nuts_chain* c, bool diagonal) {
     chain_evaluate(c, &c->sample);
 }
 
-// Windows over which covariances are taken: from 15 % of the warm-up on, each twice as long as the one
-// before, up to its last 10 %.
+// Windows over which covariances are taken: from 15 % of the warm-up on, each twice as long as the
+// one before, up to its last 10 %.
 typedef struct warmup_plan {
     uint32_t first, last, end, length; // `end` of the window at work
 } warmup_plan;
@@ -436,7 +436,7 @@ static void warm_up_once(nuts_chain* c, warmup_plan* plan, uint32_t iteration, b
     if (plan->end + 2 * plan->length > plan->last) plan->end = plan->last;
 }
 
-// ---- all chains ----------------------------------------------------------------------------------
+// ---- all chains ---------------------------------------------------------------------------------
 
 typedef struct hmc_run {
     const ns_density* density;

@@ -10,8 +10,8 @@
 
 enum { MAX_ITERATIONS = 200, MAX_HALVINGS = 40 };
 
-// Squared length of a Newton step, in standard deviations, at which the maximum is reached, and at which
-// it is near enough.
+// Squared length of a Newton step, in standard deviations, at which the maximum is reached, and at
+// which it is near enough.
 static const double REACHED = 1e-8, NEAR = 1e-4;
 
 static const double LOG_ROOT_2PI = 0.91893853320467274178; // of the density of a normal number
@@ -62,8 +62,8 @@ static bool difference_gradients(laplace_search* s, const double* x) {
     return true;
 }
 
-// A matrix L (n x n) with L L' = (H + ridge)^-1 at x, and log |det L|. False without information, or
-// when the density does not curve at all in a direction that no ridge limits.
+// A matrix L (n x n) with L L' = (H + ridge)^-1 at x, and log |det L|. False without information,
+// or when the density does not curve at all in a direction that no ridge limits.
 static bool factorise(laplace_search* s, const double* x, double* L, double* log_det) {
     const uint32_t n = s->n;
     const ns_density* d = s->density;
@@ -202,7 +202,7 @@ ns_status ns_laplace_find(const ns_density* density, const double* start, const 
     return NS_OK;
 }
 
-// ---- samples -------------------------------------------------------------------------------------
+// ---- samples ------------------------------------------------------------------------------------
 
 ns_status ns_laplace_sample(const ns_laplace* const* modes, uint32_t nmode, uint32_t chains,
                             uint32_t count, uint64_t seed, ns_samples** out, ns_error* error) {

@@ -29,7 +29,7 @@ struct nsi_residual_density {
     double* counts;                 // (nnoise) recorded numbers of each such channel
 };
 
-// ---- coordinates ---------------------------------------------------------------------------------
+// ---- coordinates --------------------------------------------------------------------------------
 
 static uint32_t density_noise_from(const nsi_residual_density* d) {
     return d->nz + d->nw + d->nx;
@@ -158,11 +158,12 @@ void nsi_residual_density_scales(const nsi_residual_density* d, double* out) {
     }
 }
 
-// ---- the transforms' Jacobian --------------------------------------------------------------------
+// ---- the transforms' Jacobian -------------------------------------------------------------------
 
-// log |dv/dz| up to a constant, its gradient, and the negative second derivative; the last two are added.
-// It is a sum over coordinates, also for the ten of a body: with U upper triangular, the pseudo-inertia
-// U U' has the Jacobian 2^4 prod u_ii^i, and u_ii are exponentials of the first four coordinates.
+// log |dv/dz| up to a constant, its gradient, and the negative second derivative; the last two are
+// added. It is a sum over coordinates, also for the ten of a body: with U upper triangular, the
+// pseudo-inertia U U' has the Jacobian 2^4 prod u_ii^i, and u_ii are exponentials of the first four
+// coordinates.
 static double add_jacobian(const nsi_residual_density* d, const double* z, double* gradient,
                            double* curvature) {
     double sum = 0.0;
@@ -190,8 +191,8 @@ static double add_jacobian(const nsi_residual_density* d, const double* z, doubl
         }
     }
 
-    // Mass, com and inertia about the centre of mass: S = m U U', whose six numbers scale with m each;
-    // com are coordinates themselves.
+    // Mass, com and inertia about the centre of mass: S = m U U', whose six numbers scale with m
+    // each; com are coordinates themselves.
     static const double powers[4] = {14.0, 2.0, 3.0, 4.0};
     const ns_parameters* params = d->p->parameters;
     for (uint32_t b = 0; d->nz > 0 && b < params->bodies.count; b++) {
@@ -204,7 +205,7 @@ static double add_jacobian(const nsi_residual_density* d, const double* z, doubl
     return sum;
 }
 
-// ---- density -------------------------------------------------------------------------------------
+// ---- density ------------------------------------------------------------------------------------
 
 // Move the objective of a worker to the coordinates.
 static nsi_objective* density_move(nsi_residual_density* d, uint32_t worker, const double* at) {
@@ -333,7 +334,7 @@ ns_density nsi_residual_density_callbacks(nsi_residual_density* d) {
         .n = d->n, .log_density = density_value, .information = density_information, .context = d};
 }
 
-// ---- start ---------------------------------------------------------------------------------------
+// ---- start --------------------------------------------------------------------------------------
 
 void nsi_residual_density_set_origin(nsi_residual_density* d, const double* w, const double* x) {
     const nsi_objective* e = d->workers[0].e;
@@ -357,7 +358,7 @@ bool nsi_residual_density_start(nsi_residual_density* d, const double* z, const 
     return true;
 }
 
-// ---- making it -----------------------------------------------------------------------------------
+// ---- making it ----------------------------------------------------------------------------------
 
 // Numbers of each channel that its residuals are of.
 static void count_rows(nsi_residual_density* d) {

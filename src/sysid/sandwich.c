@@ -1,5 +1,5 @@
-// The sandwich estimator over blocks of samples. Scores of blocks come from reverse mode, initial states
-// are eliminated from them as from the normal equations.
+// The sandwich estimator over blocks of samples. Scores of blocks come from reverse mode, initial
+// states are eliminated from them as from the normal equations.
 
 #include "sysid/sandwich.h"
 
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-// ---- correlation ---------------------------------------------------------------------------------
+// ---- correlation --------------------------------------------------------------------------------
 
 // Mean product of residuals `lag` samples apart, within windows and channels.
 static double lagged_product(const nsi_objective* e, uint32_t lag) {
@@ -47,7 +47,7 @@ nsi_residual_correlation nsi_objective_residual_correlation(const nsi_objective*
     return out;
 }
 
-// ---- blocks --------------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 static size_t count_samples(const nsi_objective* e) {
     return e->row_at[e->windows.count] / e->p->nchannel;
@@ -71,7 +71,8 @@ static bool factor_states(nsi_objective* e, double* factors) {
     return true;
 }
 
-// The score of parameters and weights (n) when initial states follow them: s - Hnx Hxx^-1 sx, in place.
+// The score of parameters and weights (n) when initial states follow them: s - Hnx Hxx^-1 sx, in
+// place.
 static void eliminate_from_score(nsi_objective* e, const double* factors, double* score) {
     const uint32_t n = e->n, nt = e->nt;
     for (uint32_t w = 0; w < e->windows.count && nt > 0; w++) {

@@ -1,5 +1,5 @@
-// Standard errors that hold when residuals are correlated in time or are not noise: the sandwich estimator
-// (Huber 1967) over blocks of samples.
+// Standard errors that hold when residuals are correlated in time or are not noise: the sandwich
+// estimator (Huber 1967) over blocks of samples.
 
 #ifndef NSI_SYSID_SANDWICH_H
 #define NSI_SYSID_SANDWICH_H
@@ -13,11 +13,12 @@ typedef struct nsi_residual_correlation {
 } nsi_residual_correlation;
 nsi_residual_correlation nsi_objective_residual_correlation(const nsi_objective* objective);
 
-// Blocks of whole samples, one after the other: fewest and most of them, and how many correlation times
-// one should be long.
+// Blocks of whole samples, one after the other: fewest and most of them, and how many correlation
+// times one should be long.
 enum { NSI_MIN_BLOCKS = 8, NSI_MAX_BLOCKS = 50, NSI_BLOCK_TIMES = 4 };
 
-// The blocks for residuals with this correlation: so many of `length` samples; 0: there are too few.
+// The blocks for residuals with this correlation: so many of `length` samples; 0: there are too
+// few.
 uint32_t nsi_objective_block_count(const nsi_objective* objective, double samples,
                                    uint32_t* length);
 

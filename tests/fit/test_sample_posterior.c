@@ -115,7 +115,7 @@ static const ns_posterior_number* find_number(const ns_posterior* p, const char*
     return NULL;
 }
 
-// ---- against standard errors ---------------------------------------------------------------------
+// ---- against standard errors --------------------------------------------------------------------
 
 // With little noise the posterior is the Gaussian that standard errors describe.
 static void posteriors_agree_with_standard_errors(void** state) {
@@ -168,10 +168,10 @@ static void noise_levels_are_sampled(void** state) {
     free_rig(&r);
 }
 
-// ---- several modes -------------------------------------------------------------------------------
+// ---- several modes ------------------------------------------------------------------------------
 
-// A compound pendulum swings the same about its conjugate point (Kater 1818): with k^2 = I / m the lengths l
-// and k^2 / l have the same frequency, g l / (k^2 + l^2).
+// A compound pendulum swings the same about its conjugate point (Kater 1818): with k^2 = I / m the
+// lengths l and k^2 / l have the same frequency, g l / (k^2 + l^2).
 static void both_lengths_of_a_compound_pendulum_are_found(void** state) {
     (void)state;
     enum { SEEDS = 20 };
@@ -216,7 +216,7 @@ static void both_lengths_of_a_compound_pendulum_are_found(void** state) {
     close_to("probability", sum / SEEDS, want, 0.05);
 }
 
-// ---- an independent sampler ----------------------------------------------------------------------
+// ---- an independent sampler ---------------------------------------------------------------------
 
 enum { REFERENCE_SIZE = 16900 }; // effective samples of the reference, at least
 
@@ -276,7 +276,8 @@ static void an_ensemble_sampler_gives_the_same_posterior(void** state) {
                                "link/rod/mass",       "noise/q0",     "noise/qd0"};
     const ns_posterior_options how = {.method = NS_POSTERIOR_HMC, .samples = 3000};
 
-    // Both parameters and both noise levels; then damping at its bound, where the posterior is cut off.
+    // Both parameters and both noise levels; then damping at its bound, where the posterior is cut
+    // off.
     posterior_rig r =
         run_rig(read_problem(NEURALSIM_SOURCE_DIR "/tests/data/posterior/driven.csv", unknown),
                 names, NULL, 2, &how, NULL, 1);
@@ -288,7 +289,7 @@ static void an_ensemble_sampler_gives_the_same_posterior(void** state) {
     free_rig(&r);
 }
 
-// ---- reports and refusals ------------------------------------------------------------------------
+// ---- reports and refusals -----------------------------------------------------------------------
 
 static bool has_note(const ns_fit_result* result, const char* part) {
     for (uint32_t k = 0; k < result->nnote; k++) {

@@ -46,7 +46,8 @@ static inline double gauss_density(void* context, uint32_t worker, const double*
     return value;
 }
 
-// log of a Gamma(4, 1) density of exp z, with the Jacobian: 4 z - exp z. Mean of exp z is 4, variance 4.
+// log of a Gamma(4, 1) density of exp z, with the Jacobian: 4 z - exp z. Mean of exp z is 4,
+// variance 4.
 static inline double gamma_density(void* context, uint32_t worker, const double* z, double* g) {
     (void)context, (void)worker;
     g[0] = 4.0 - exp(z[0]);

@@ -19,8 +19,8 @@ static void gaussians_are_sampled(void** state) {
     ns_error error = {0};
     must(ns_laplace_find(&density, d.mean, NULL, &l, &error), &error);
 
-    // From the right covariance, and from a wrong one that warm-up must mend: twice, with correlations
-    // and without.
+    // From the right covariance, and from a wrong one that warm-up must mend: twice, with
+    // correlations and without.
     for (int wrong = 0; wrong < 3; wrong++) {
         ns_hmc_options options = {.warmup = 800, .seed = 5, .diagonal = wrong == 2};
         if (wrong > 0) {
@@ -66,7 +66,8 @@ static void draws_are_cheap_with_a_good_metric(void** state) {
     ns_laplace_free(l);
 }
 
-// exp z is Gamma(4, 1): mean 4, deviation 2. The density is skewed, and a bound is in the transform.
+// exp z is Gamma(4, 1): mean 4, deviation 2. The density is skewed, and a bound is in the
+// transform.
 static void skewed_densities_are_sampled(void** state) {
     (void)state;
     ns_density density = {.n = 1, .log_density = gamma_density};
@@ -129,7 +130,7 @@ static void short_trajectories_are_counted(void** state) {
     ns_samples_free(s);
 }
 
-// ---- several starts, threads, stopping -----------------------------------------------------------
+// ---- several starts, threads, stopping ----------------------------------------------------------
 
 // Two normal peaks at -4 and 4, which no chain leaves.
 static double peaks_density(void* context, uint32_t worker, const double* x, double* g) {

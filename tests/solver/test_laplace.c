@@ -12,7 +12,8 @@ static void gaussians_are_found_exactly(void** state) {
     assert_true(l->converged);
     assert_int_equal(l->undetermined, 0);
 
-    // The mean, the covariance L L', and the integral: (2 pi)^(n/2) sqrt(det), det of an AR(1) process.
+    // The mean, the covariance L L', and the integral: (2 pi)^(n/2) sqrt(det), det of an AR(1)
+    // process.
     double log_det = (GAUSS - 1) * log(1.0 - 0.81);
     for (int i = 0; i < GAUSS; i++) {
         double deviation = sqrt(d.covariance[i * GAUSS + i]);

@@ -1,5 +1,5 @@
-// The posterior density of a fit: gradients against differences, Jacobians of transforms against those
-// of the map, information against differences of gradients.
+// The posterior density of a fit: gradients against differences, Jacobians of transforms against
+// those of the map, information against differences of gradients.
 
 #include "neuralsim/random.h"
 #include "neuralsim/residuals.h"
@@ -43,8 +43,8 @@ static void add_parameter(density_rig* r, const char* name, double lower, double
     must(ns_parameters_add(r->params, name, &how, &error), &error);
 }
 
-// A tumbling block with an arm: coordinates of a whole body, of every other transform and quaternions;
-// some channels have a sigma.
+// A tumbling block with an arm: coordinates of a whole body, of every other transform and
+// quaternions; some channels have a sigma.
 static density_rig make_rig(bool all_known, double noise) {
     density_rig r = {0};
     ns_error error = {0};
@@ -158,7 +158,8 @@ static double log_determinant(double* a, uint32_t n) {
     return sum;
 }
 
-// Besides minus the cost, the density is the determinant of dv/dz, as the map itself differentiates it.
+// Besides minus the cost, the density is the determinant of dv/dz, as the map itself differentiates
+// it.
 static void jacobians_are_those_of_the_map(void** state) {
     (void)state;
     density_rig r = make_rig(true, 0.01);

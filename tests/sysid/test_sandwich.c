@@ -1,5 +1,5 @@
-// Robust standard errors: the estimator against its formula with a Jacobian by differences, and reported
-// errors against the scatter of estimates.
+// Robust standard errors: the estimator against its formula with a Jacobian by differences, and
+// reported errors against the scatter of estimates.
 
 #include "neuralsim/fit.h"
 #include "neuralsim/random.h"
@@ -124,8 +124,8 @@ static void the_estimator_is_its_formula(void** state) {
     free_rig(&r);
 }
 
-// With free initial states the scores of all blocks together are the gradient, which vanishes at the end of a
-// fit: one block has no variance.
+// With free initial states the scores of all blocks together are the gradient, which vanishes at
+// the end of a fit: one block has no variance.
 static void eliminated_scores_vanish_together(void** state) {
     (void)state;
     sandwich_rig r = make_rig(0.5, 2, &(ns_window_options){.length = 150});
@@ -171,8 +171,8 @@ static bool has_note(const ns_fit_result* result, const char* part) {
     return false;
 }
 
-// Reported standard errors are those by which estimates scatter, for white noise and for correlated noise,
-// for which errors of white noise would be about three times too small.
+// Reported standard errors are those by which estimates scatter, for white noise and for correlated
+// noise, for which errors of white noise would be about three times too small.
 static void reported_errors_are_the_scatter(void** state) {
     (void)state;
     enum { FITS = 60 };
