@@ -30,6 +30,7 @@ int cmd_bench(int argc, char** argv);
 int cmd_discover(int argc, char** argv);
 int cmd_eval(int argc, char** argv);
 int cmd_experiment(int argc, char** argv);
+int cmd_export(int argc, char** argv);
 int cmd_fit(int argc, char** argv);
 int cmd_gradcheck(int argc, char** argv);
 int cmd_graph(int argc, char** argv);

@@ -20,6 +20,7 @@ static const struct {
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
     {"discover", cmd_discover, "find what is missing in a model from recordings"},
     {"experiment", cmd_experiment, "run an experiment: its fits, tables and figures"},
+    {"export", cmd_export, "write what a fit found for other programs"},
     {"view", cmd_view, "show a page or a fit, also while it runs, in a browser"},
     {"plot", cmd_plot, "draw figures of a fit, an experiment, a table or a network"},
     {"gradcheck", cmd_gradcheck, "check gradients by reverse mode, forward mode and differences"},

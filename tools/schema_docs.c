@@ -26,6 +26,7 @@ static const struct {
     {"parameter", &nsi_fit_parameter_schema},
     {"train", &nsi_fit_train_schema},
     {"search", &nsi_fit_search_schema},
+    {"posterior", &nsi_fit_posterior_schema},
     {"predict", &nsi_fit_predict_schema},
     {"measure", &nsi_fit_measure_schema},
     {"variant", &nsi_fit_variant_schema},

@@ -76,6 +76,8 @@ EXCEPTIONS = {
     "src/fit/fit_result.c": "fit/test_fit_run fit/test_result",
     "src/fit/least_squares_fit.c": "fit/test_fit_api",
     "src/fit/load_fit.c": "fit/test_spec fit/test_start fit/test_fit_run",
+    "src/fit/posterior_report.c": "fit/test_sample_posterior",
+    "src/fit/posterior_summary.c": "fit/test_sample_posterior",
     "src/fit/prediction_traces_motion.c": "fit/test_prediction_traces",
     "src/fit/result_fields.c": "fit/test_result_json fit/test_result_read",
     "src/fit/result_words.c": "fit/test_fit_report",

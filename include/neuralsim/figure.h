@@ -171,6 +171,15 @@ typedef struct ns_network_diagram {
     const char* const* outputs; ///< of the columns of the last
 } ns_network_diagram;
 
+// ---- corner plots: samples of several numbers, one by one and in pairs -----------------------------
+
+typedef struct ns_corner_chart {
+    const char* const* names; ///< (n)
+    const double* values;     ///< (count x n)
+    const double* weights;    ///< (count) not negative; NULL: equal
+    uint32_t n, count;
+} ns_corner_chart;
+
 // ---- figures -------------------------------------------------------------------------------------
 
 /// A column of a figure's numbers: numbers or texts, one of both.
@@ -187,7 +196,8 @@ typedef enum ns_figure_kind {
     NS_FIGURE_HEATMAP,
     NS_FIGURE_MATRIX,
     NS_FIGURE_PLANE,
-    NS_FIGURE_NETWORK
+    NS_FIGURE_NETWORK,
+    NS_FIGURE_CORNER
 } ns_figure_kind;
 
 typedef struct ns_figure {
@@ -203,6 +213,7 @@ typedef struct ns_figure {
         ns_matrix_chart matrix;
         ns_plane_chart plane;
         ns_network_diagram network;
+        ns_corner_chart corner;
     } as;
     const ns_figure_column* columns; ///< (ncolumn) its numbers
     uint32_t ncolumn, nrow;
@@ -222,7 +233,7 @@ NS_API ns_status ns_figure_csv(const ns_figure* figure, const ns_allocator* allo
 
 /// Draw a figure in characters, at most `columns` wide (40 at least are used).
 /// @param colour  distinguish curves by terminal colours
-/// @return NS_OK; NS_ERR_UNSUPPORTED: a network or a plane; NS_ERR_NOMEM
+/// @return NS_OK; NS_ERR_UNSUPPORTED: a network, a plane or a corner plot; NS_ERR_NOMEM
 NS_API ns_status ns_figure_text(const ns_figure* figure, uint32_t columns, bool colour,
                                 const ns_allocator* allocator, ns_text* out, ns_error* error);
 

@@ -31,6 +31,7 @@
 #define NEURALSIM_FIT_H
 
 #include "neuralsim/estimates.h"
+#include "neuralsim/posterior.h"
 #include "neuralsim/report.h"
 #include "neuralsim/residuals.h"
 #include "neuralsim/solver.h"
@@ -121,6 +122,7 @@ typedef struct ns_fit_result {
         failure; ///< residuals far above the noise, or simulations that do not stay finite, and
                  ///< the most likely reasons; NULL: the fit did not fail
     const char* doubts; ///< what else leaves no estimate ok; NULL: nothing
+    const ns_posterior* posterior;    ///< NULL: not asked for, or not found: a note says why
 } ns_fit_result;
 
 /// Covariance of two estimates, in the product of their units; NaN where there is no error.
@@ -206,6 +208,7 @@ typedef struct ns_fit_spec {
     uint32_t nstage;
     ns_fit_search search;
     ns_prediction_options prediction;
+    ns_posterior_options posterior;
     uint64_t seed;                ///< of searches and batches
     uint32_t threads;             ///< 0: one per core
     const char *title, *citation; ///< of the report; NULL: none

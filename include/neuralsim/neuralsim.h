@@ -26,6 +26,7 @@
 #include "neuralsim/motion.h"
 #include "neuralsim/nn.h"
 #include "neuralsim/parameters.h"
+#include "neuralsim/posterior.h"
 #include "neuralsim/program.h"
 #include "neuralsim/random.h"
 #include "neuralsim/report.h"

@@ -150,6 +150,7 @@ static ns_status fill_spec(nsi_fit_spec* p, const ns_fit_spec* spec, ns_error* e
         status = add_called_stage(p, spec->nstage > 0 ? &spec->stages[k] : &whole, error);
     }
     if (status == NS_OK) status = set_search(p, &spec->search, error);
+    p->posterior = spec->posterior;
     return status == NS_OK ? set_horizons(p, &spec->prediction, error) : status;
 }
 
@@ -237,6 +238,11 @@ static ns_status check_called_spec(const ns_fit_spec* spec, ns_fit** out, ns_err
         missing = "there is no recording to train on";
     }
     if (!missing) missing = find_missing_list(spec);
+    if (!missing &&
+        ((unsigned)spec->posterior.method > NS_POSTERIOR_HMC ||
+         !(spec->posterior.target_accept >= 0.0 && spec->posterior.target_accept < 1.0))) {
+        missing = "posterior.method or posterior.target_accept is out of range";
+    }
     if (!out) missing = "out is NULL";
     return missing ? nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_create: %s", missing) : NS_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "fit/fit_report.h"
 
+#include "fit/posterior_report.h"
 #include "fit/prediction_traces.h"
 #include "io/file.h"
 #include "nn/binding.h"
@@ -233,6 +234,9 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
 
     // Figures are made first: sections show them where they belong.
     status = nsi_result_add_figures(a, nsi_report_figures(report), error);
+    if (status == NS_OK) {
+        status = nsi_posterior_add_figures(a, nsi_report_figures(report), error);
+    }
 
     // Charts of networks come after all others: they begin at this number.
     uint32_t networks = ns_report_figure_count(report);
@@ -244,6 +248,7 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
     if (status == NS_OK) {
         report_parameters(report, a);
         report_coefficients(report, a);
+        nsi_posterior_report(report, a);
         nsi_result_diagnose(a, report);
         report_figure(report, "correlation", "Correlation");
         report_scores(report, a);
@@ -288,7 +293,8 @@ static nsi_result record_of_view(const ns_fit_result* v) {
                     .complete = v->complete,
                     .unreliable_gradients = v->unreliable_gradients,
                     .failure = v->failure,
-                    .doubts = v->doubts};
+                    .doubts = v->doubts,
+                    .posterior = (ns_posterior*)v->posterior};
 
     // Lists alias the view's memory: this record is never freed.
     a.estimates.data = (ns_estimate*)v->estimates;
@@ -424,7 +430,12 @@ ns_status nsi_fit_report(const ns_fit* f, const nsi_traces* traces, ns_report** 
     *out = NULL;
     ns_status status = fit_make_motion(f, traces, &moves, error);
     if (status != NS_OK) return status;
-    return nsi_result_report(&f->result, moves, fit_add_networks, f, out, error);
+    status = nsi_result_report(&f->result, moves, fit_add_networks, f, out, error);
+    if (status == NS_OK) status = nsi_posterior_report_bands(*out, traces, f, error);
+    if (status == NS_OK) return NS_OK;
+    ns_report_free(*out);
+    *out = NULL;
+    return status;
 }
 
 ns_status ns_fit_report(const ns_fit* f, const ns_fit_report_options* options, ns_report** out,

@@ -651,6 +651,7 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     // Time again, now with the analysis of the result.
     f->result.seconds = nsi_run_elapsed(&r);
     if (status == NS_OK) status = nsi_fit_get_result(f, r.e, error);
+    if (status == NS_OK && f->result.complete) status = nsi_run_sample_posterior(&r);
     f->result.seconds = nsi_run_elapsed(&r);
     f->has_result = status == NS_OK;
     f->view = nsi_result_view(&f->result);
@@ -660,6 +661,7 @@ ns_status ns_fit_run(ns_fit* f, const ns_fit_options* options, ns_error* error) 
     nsi_objective_free(r.e);
     nsi_checkpoint_free(&r.resumed);
     nsi_free(&f->allocator, r.best);
+    nsi_array_free(&f->allocator, &r.minima);
     return status;
 }
 

@@ -24,8 +24,9 @@ typedef struct nsi_run {
     double*
         best; // z, w where the search ended, and nbest_state initial states of the last stage; NULL:
     uint32_t nbest_state; // there was no search
-    bool along;           // the sparsity path is kept along iterations: all penalties are the same
-    ns_status failure;    // of a checkpoint that could not be written, or of memory
+    NSI_ARRAY(double) minima; // of a search: cost, values of parameters, weights of each local one
+    bool along;        // the sparsity path is kept along iterations: all penalties are the same
+    ns_status failure; // of a checkpoint that could not be written, or of memory
 } nsi_run;
 
 static inline void nsi_copy_numbers(double* to, const double* from, size_t count) {
@@ -52,5 +53,11 @@ ns_status nsi_run_keep_best(nsi_run* r, const double* states, uint32_t nstate);
 
 // The search as a phase: from the start, or from where a checkpoint stood, to the fit's z and w.
 ns_status nsi_run_search(nsi_run* r);
+
+// ---- sample_posterior.c --------------------------------------------------------------------------
+
+// Sample the posterior that the spec asks for, around where the last stage ended and other minima of the
+// search, into the result. Where there is none to sample, a note says why.
+ns_status nsi_run_sample_posterior(nsi_run* r);
 
 #endif

@@ -2,10 +2,12 @@
 
 #include "fit/prediction_traces.h"
 
+#include "fit/posterior_summary.h"
 #include "neuralsim/table.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum {
     MAX_ROWS = 20000,
@@ -13,6 +15,8 @@ enum {
     MAX_TRACES = 40,
     MAX_PREDICTIONS = 500, // each may have to find its state first
     MIN_SAMPLES = 1000,    // a recording for which there is less room is left out
+    MAX_DRAWS = 64,        // of the posterior, for bands; with less room half as many, and so on
+    MIN_DRAWS = 16
 };
 
 // A recording, or its beginning, and its rows.
@@ -237,25 +241,28 @@ typedef struct target {
     nsi_traces* e;
     const uint32_t* samples; // (nrecording)
     const uint32_t* first;   // (nrecording) rows
-    int when;
+    double *values, *states; // (rows x nchannel), (rows x nx) or NULL
 } target;
 
 static void keep_path(void* context, const nsi_path* path) {
     const target* t = context;
-    nsi_traces* e = t->e;
+    const nsi_traces* e = t->e;
     // The last sample is the origin of the next prediction, if there is one.
     bool last = path->origin + path->length + 1 == t->samples[path->recording];
     uint32_t count = path->length + last;
     size_t row = (size_t)t->first[path->recording] + path->origin;
     for (uint32_t k = 0; k < count; k++, row++) {
-        memcpy(e->values[t->when] + row * e->nchannel, path->values + (size_t)k * e->nchannel,
+        memcpy(t->values + row * e->nchannel, path->values + (size_t)k * e->nchannel,
                e->nchannel * sizeof(double));
-        memcpy(e->states[t->when] + row * e->nx, path->states + k * path->stride,
-               e->nx * sizeof(double));
+        if (!t->states) continue;
+        memcpy(t->states + row * e->nx, path->states + k * path->stride, e->nx * sizeof(double));
     }
 }
 
-static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
+// Predict a set of recordings with these z and weights, in consecutive windows.
+// @param states  NULL: not kept
+static ns_status predict(maker* m, ns_data_role role, const double* z, const double* w,
+                         double* values, double* states, ns_error* error) {
     const ns_fit* f = m->f;
     uint32_t count = ns_dataset_recording_count(f->data[role]), chosen = 0;
 
@@ -272,23 +279,90 @@ static ns_status predict(maker* m, ns_data_role role, ns_error* error) {
         first[p->recording] = p->first;
         chosen++;
     }
-
-    // Predict with the initial and with the fitted values, in consecutive windows.
-    for (int when = 0; status == NS_OK && chosen > 0 && when < 2; when++) {
+    if (status == NS_OK && chosen > 0) {
         nsi_predict_options options = nsi_fit_predict_options(f);
         options.tiled = true;
         options.only = only;
         options.ahead = m->e->ahead;
-        target t = {.e = m->e, .samples = only, .first = first, .when = when};
-        status =
-            nsi_predict_visit(f->problem, f->data[role], when == NSI_AFTER ? f->z : f->z0,
-                              when == NSI_AFTER ? f->w : f->w0, &options, keep_path, &t, error);
+        target t = {.e = m->e, .samples = only, .first = first, .values = values, .states = states};
+        status = nsi_predict_visit(f->problem, f->data[role], z, w, &options, keep_path, &t, error);
         if (status == NS_ERR_PARSE) status = NS_OK; // all are too short
     }
 
     // The traces hold the values now.
     nsi_free(&m->e->allocator, only);
     nsi_free(&m->e->allocator, first);
+    return status;
+}
+
+// ---- bands -------------------------------------------------------------------------------------
+
+// z and weights of a sample of the posterior; what was not sampled is that of the fit.
+static void take_draw(const ns_fit* f, size_t row, double* v, double* z, double* w) {
+    const ns_posterior* p = f->result.posterior;
+    memcpy(z, f->z, f->nz * sizeof *z);
+    memcpy(w, f->w, f->nw * sizeof *w);
+    bool parameters = false;
+    for (uint32_t k = 0; k < p->n; k++) {
+        double value = p->samples[row * p->n + k];
+        if (p->numbers[k].kind == NS_POSTERIOR_WEIGHT) w[p->numbers[k].index] = value;
+        if (p->numbers[k].kind != NS_POSTERIOR_PARAMETER) continue;
+        v[p->numbers[k].index] = value;
+        parameters = true;
+    }
+    if (parameters) nsi_parameters_to_z(f->parameters, v, z);
+}
+
+static int compare_numbers(const void* a, const void* b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+// Quantiles of each number over the draws (draws x count); missing where one is missing.
+static void set_bands(nsi_traces* e, const double* draws, uint32_t ndraw, size_t count) {
+    double sorted[MAX_DRAWS];
+    for (size_t at = 0; at < count; at++) {
+        bool all = true;
+        for (uint32_t k = 0; k < ndraw; k++) {
+            sorted[k] = draws[k * count + at];
+            all = all && isfinite(sorted[k]);
+        }
+        if (!all) continue;
+        qsort(sorted, ndraw, sizeof *sorted, compare_numbers);
+        for (int side = 0; side < 2; side++) {
+            double place = (side == 0 ? 0.05 : 0.95) * (ndraw - 1);
+            uint32_t low = (uint32_t)place;
+            e->bands[side][at] = sorted[low] + (place - low) * (sorted[low + 1] - sorted[low]);
+        }
+    }
+}
+
+// Predictions with draws of the posterior, as many as there is room for.
+static ns_status predict_bands(maker* m, ns_error* error) {
+    const ns_fit* f = m->f;
+    nsi_traces* e = m->e;
+    size_t count = (size_t)e->rows * e->nchannel;
+    uint32_t ndraw = MAX_DRAWS;
+    while (ndraw >= MIN_DRAWS && ndraw * count > MAX_NUMBERS) ndraw /= 2;
+    if (!f->result.posterior || ndraw < MIN_DRAWS || count == 0) return NS_OK;
+
+    // Memory of all draws, and the bands.
+    double* point =
+        nsi_alloc_zeroed(&e->allocator, (2 * (size_t)f->nz + f->nw + 1) * sizeof *point);
+    double* draws = missing(&e->allocator, ndraw * count);
+    for (int side = 0; side < 2; side++) e->bands[side] = missing(&e->allocator, count);
+    ns_status status = point && draws && e->bands[0] && e->bands[1] ? NS_OK : nsi_fail_nomem(error);
+    double *z = point + f->nz, *w = z + f->nz;
+    for (uint32_t k = 0; k < ndraw && status == NS_OK; k++) {
+        take_draw(f, nsi_posterior_pick(f->result.posterior, (k + 0.5) / ndraw), point, z, w);
+        for (int role = 0; status == NS_OK && role < NS_ROLE_COUNT; role++) {
+            if (!f->data[role]) continue;
+            status = predict(m, (ns_data_role)role, z, w, draws + k * count, NULL, error);
+        }
+    }
+    if (status == NS_OK) set_bands(e, draws, ndraw, count);
+    nsi_free(&e->allocator, draws);
+    nsi_free(&e->allocator, point);
     return status;
 }
 
@@ -308,8 +382,14 @@ ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
     }
     if (status == NS_OK) fill_gaps(out);
     for (int role = 0; status == NS_OK && role < NS_ROLE_COUNT; role++) {
-        if (f->data[role]) status = predict(&m, (ns_data_role)role, error);
+        if (!f->data[role]) continue;
+        for (int when = 0; when < 2 && status == NS_OK; when++) {
+            status = predict(&m, (ns_data_role)role, when == NSI_AFTER ? f->z : f->z0,
+                             when == NSI_AFTER ? f->w : f->w0, out->values[when], out->states[when],
+                             error);
+        }
     }
+    if (status == NS_OK) status = predict_bands(&m, error);
     nsi_array_free(&out->allocator, &m.pieces);
     if (status != NS_OK) nsi_traces_free(out);
     return status;
@@ -318,8 +398,8 @@ ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
 void nsi_traces_free(nsi_traces* e) {
     if (!e->allocator.free) return;
     ns_allocator memory = e->allocator;
-    double* blocks[] = {e->time,      e->recorded,  e->measured,  e->controls,
-                        e->values[0], e->values[1], e->states[0], e->states[1]};
+    double* blocks[] = {e->time,      e->recorded,  e->measured,  e->controls, e->values[0],
+                        e->values[1], e->states[0], e->states[1], e->bands[0], e->bands[1]};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, e->roles);
     nsi_array_free(&memory, &e->list);
@@ -328,20 +408,26 @@ void nsi_traces_free(nsi_traces* e) {
 
 // ---- as a table ----------------------------------------------------------------------------------
 
-// Names of columns: traj, t, test, and three for each channel; in the arena.
+// Columns of a channel: recorded, before, after, and bands where there are any.
+static uint32_t trace_columns(const nsi_traces* e) {
+    return e->bands[0] ? 5 : 3;
+}
+
+// Names of columns: traj, t, test, and those of each channel; in the arena.
 static const char** name_columns(const nsi_traces* e, const ns_fit* f, nsi_arena* arena) {
-    static const char* const endings[] = {"", "/before", "/after"};
-    const char** names = nsi_arena_alloc(arena, (3 + 3 * (size_t)e->nchannel) * sizeof *names);
+    static const char* const endings[] = {"", "/before", "/after", "/low", "/high"};
+    const uint32_t each = trace_columns(e);
+    const char** names = nsi_arena_alloc(arena, (3 + each * (size_t)e->nchannel) * sizeof *names);
     if (!names) return NULL;
     names[0] = "traj";
     names[1] = "t";
     names[2] = "test";
-    for (uint32_t k = 0; k < 3 * e->nchannel; k++) {
-        const char* channel = ns_dataset_channel(f->data[NS_ROLE_TRAIN], k / 3)->name;
+    for (uint32_t k = 0; k < each * e->nchannel; k++) {
+        const char* channel = ns_dataset_channel(f->data[NS_ROLE_TRAIN], k / each)->name;
         size_t size = strlen(channel) + sizeof "/before";
         char* name = nsi_arena_alloc(arena, size);
         if (!name) return NULL;
-        snprintf(name, size, "%s%s", channel, endings[k % 3]);
+        snprintf(name, size, "%s%s", channel, endings[k % each]);
         names[3 + k] = name;
     }
     return names;
@@ -350,9 +436,9 @@ static const char** name_columns(const nsi_traces* e, const ns_fit* f, nsi_arena
 ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* path,
                            ns_error* error) {
     nsi_arena arena = {.allocator = e->allocator};
-    uint32_t ncol = 3 + 3 * e->nchannel;
+    uint32_t each = trace_columns(e), ncol = 3 + each * e->nchannel;
 
-    // Columns: trace, time, role, then three columns per channel.
+    // Columns: trace, time, role, then those of each channel.
     const char** names = name_columns(e, f, &arena);
     double* line = nsi_arena_alloc(&arena, ncol * sizeof(double));
     ns_table_writer* writer = NULL;
@@ -375,9 +461,11 @@ ns_status nsi_traces_write(const nsi_traces* e, const ns_fit* f, const char* pat
                 // Recorded, predicted before and predicted after the fit.
                 for (uint32_t c = 0; c < e->nchannel; c++) {
                     size_t at = row * e->nchannel + c;
-                    line[3 + 3 * c] = e->recorded[at];
-                    line[4 + 3 * c] = e->values[NSI_BEFORE][at];
-                    line[5 + 3 * c] = e->values[NSI_AFTER][at];
+                    double* cells = line + 3 + each * c;
+                    cells[0] = e->recorded[at];
+                    cells[1] = e->values[NSI_BEFORE][at];
+                    cells[2] = e->values[NSI_AFTER][at];
+                    for (uint32_t i = 3; i < each; i++) cells[i] = e->bands[i - 3][at];
                 }
                 ns_table_writer_put_row(writer, line, ncol);
             }

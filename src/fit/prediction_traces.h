@@ -32,6 +32,8 @@ typedef struct nsi_traces {
     double* controls;  // (rows x nc)
     double* values[2]; // (rows x nchannel) before and after the fit
     double* states[2]; // (rows x nx)
+    double*
+        bands[2]; // (rows x nchannel) 5 % and 95 % over draws of the posterior; NULL: there is none
 } nsi_traces;
 
 enum { NSI_BEFORE, NSI_AFTER };
@@ -51,7 +53,7 @@ static inline uint32_t nsi_traces_variant(const nsi_traces* traces) {
 ns_status nsi_traces_show(const nsi_traces* traces, const ns_fit* fit, ns_motion* viewer,
                           ns_error* error);
 
-// As a table: traj, t, test, then each channel, with /before and /after.
+// As a table: traj, t, test, then each channel, with /before and /after, and with a posterior /low and /high.
 ns_status nsi_traces_write(const nsi_traces* traces, const ns_fit* fit, const char* path,
                            ns_error* error);
 

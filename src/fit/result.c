@@ -89,7 +89,8 @@ ns_fit_result nsi_result_view(const nsi_result* a) {
                            .complete = a->complete,
                            .unreliable_gradients = a->unreliable_gradients,
                            .failure = a->failure,
-                           .doubts = a->doubts};
+                           .doubts = a->doubts,
+                           .posterior = a->posterior};
 }
 
 double ns_fit_covariance(const ns_fit_result* result, uint32_t a, uint32_t b) {

@@ -38,6 +38,7 @@ typedef struct nsi_result {
     const char *failure, *doubts;     // as of ns_fit_result
     double seconds;                   // all of it
     bool complete;                    // false: stopped before its end
+    ns_posterior* posterior;          // in the arena; NULL: none
 } nsi_result;
 
 void nsi_result_init(const ns_allocator* allocator, nsi_result* out); // NULL: the default one

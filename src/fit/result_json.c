@@ -151,6 +151,39 @@ static json_t* json_of_directions(record_writer* w, const nsi_result* a) {
     return list;
 }
 
+static json_t* json_of_posterior(record_writer* w, const nsi_result* a) {
+    static const char* const kinds[] = {"parameter", "weight", "initial state", "noise"};
+    const ns_posterior* p = a->posterior;
+    json_t *object = json_check(w, json_object()), *numbers = json_check(w, json_array());
+    json_set(w, object, "method",
+             json_of_text(w, ns_choice_name(&ns_posterior_methods, (int)p->method)));
+    json_set(w, object, "chains", json_integer(p->chains));
+    json_set(w, object, "samples", json_integer(p->count));
+    json_set(w, object, "divergences", json_integer(p->divergences));
+    json_set(w, object, "truncated", json_integer(p->truncated));
+    json_set(w, object, "modes", json_of_numbers(w, p->probability, p->nmode));
+    json_set(w, object, "seconds", json_of_number(p->seconds));
+    for (uint32_t k = 0; k < p->n && !w->failed; k++) {
+        const ns_posterior_number* number = &p->numbers[k];
+        const ns_chain_summary* s = &number->summary;
+        json_t* item = json_check(w, json_object());
+        json_set(w, item, "name", json_of_text(w, number->name));
+        json_set(w, item, "unit", json_of_text(w, number->unit));
+        json_set(w, item, "kind", json_of_text(w, kinds[number->kind]));
+        json_set(w, item, "mean", json_of_number(s->mean));
+        json_set(w, item, "deviation", json_of_number(s->deviation));
+        json_set(w, item, "p5", json_of_number(s->lower));
+        json_set(w, item, "median", json_of_number(s->median));
+        json_set(w, item, "p95", json_of_number(s->upper));
+        json_set(w, item, "rhat", json_of_number(s->rhat));
+        json_set(w, item, "ess_bulk", json_of_number(s->ess_bulk));
+        json_set(w, item, "ess_tail", json_of_number(s->ess_tail));
+        json_append(w, numbers, item);
+    }
+    json_set(w, object, "numbers", numbers);
+    return object;
+}
+
 // null: no such data.
 static json_t* json_of_scores(record_writer* w, const ns_score scores[NS_ROLE_COUNT]) {
     json_t* object = json_check(w, json_object());
@@ -230,6 +263,8 @@ ns_status nsi_result_json(const nsi_result* a, ns_text* out, ns_error* error) {
     json_set(&w, root, "coefficients", json_of_coefficients(&w, a));
     json_set(&w, root, "correlation", json_of_correlation(&w, a));
     json_set(&w, root, "directions", json_of_directions(&w, a));
+
+    if (a->posterior) json_set(&w, root, "posterior", json_of_posterior(&w, a));
 
     // How well it predicts, and how it was found.
     json_set(&w, root, "before", json_of_scores(&w, a->before));

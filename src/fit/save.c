@@ -2,6 +2,7 @@
 
 #include "fit/fit_report.h"
 #include "fit/portable.h"
+#include "fit/posterior_report.h"
 #include "io/file.h"
 #include "io/hybrid_file.h"
 #include "nn/blueprint_data.h"
@@ -247,6 +248,17 @@ static ns_status save_write_report(const ns_fit* f, const char* folder, const ns
     return status;
 }
 
+// Samples of the posterior, if there is one.
+static ns_status save_samples(const ns_fit* f, const char* folder, ns_error* error) {
+    if (!f->result.posterior) return NS_OK;
+    char* path = nsi_fit_join(f, folder, "samples.csv");
+    ns_status status =
+        path ? nsi_posterior_write_samples(f->result.posterior, path, &f->allocator, error)
+             : nsi_fail_nomem(error);
+    nsi_free(&f->allocator, path);
+    return status;
+}
+
 ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     if (!f || !folder) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_fit_save: fit or folder is NULL");
@@ -268,6 +280,7 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     if (status == NS_OK && !f->by_calls) {
         status = nsi_fit_write_model(f, folder, "fitted.yaml", weights, &notes, error);
     }
+    if (status == NS_OK) status = save_samples(f, folder, error);
     if (status == NS_OK) status = save_write_report(f, folder, &notes, error);
     nsi_copy_notes_free(&f->allocator, &notes);
     nsi_free(&f->allocator, weights);

@@ -82,6 +82,23 @@ static bool watch_search(void* context, uint32_t iteration, double value) {
     return stop;
 }
 
+// Where a local search ended, for chains of the posterior. Its order depends on threads.
+static void keep_minimum(nsi_run* r, double value, const double* x) {
+    const ns_fit* f = r->f;
+    if (f->spec->posterior.method == NS_POSTERIOR_NONE || !isfinite(value)) return;
+#ifdef _OPENMP
+#pragma omp critical(nsi_search)
+#endif
+    {
+        bool kept = nsi_array_push(&f->allocator, &r->minima, value);
+        for (uint32_t k = 0; k < f->nz + f->nw && kept; k++) {
+            kept = nsi_array_push(&f->allocator, &r->minima, x[k]);
+        }
+        if (!kept) r->failure = nsi_fail_nomem(r->error);
+    }
+}
+
+// From x = v, weights through all stages.
 // From x = v, weights through all stages; x receives z and the initial states as well.
 static double search_from(void* context, uint32_t worker, double* x) {
     search* s = context;
@@ -106,6 +123,7 @@ static double search_from(void* context, uint32_t worker, double* x) {
     double *z = x + f->nz + f->nw, *states = z + f->nz;
     nsi_copy_numbers(z, w->z, f->nz);
     nsi_copy_numbers(states, nsi_objective_point(w->e[f->spec->stages.count - 1]).x, s->nstate);
+    keep_minimum(s->r, value, x);
     return value;
 }
 

@@ -506,6 +506,39 @@ static ns_status read_search(nsi_schema_reader* r, const nsi_yaml_node* node) {
     return status;
 }
 
+static const nsi_schema_key posterior_keys[] = {
+    {"method", NSI_KEY_CHOICE, offsetof(ns_posterior_options, method),
+     .choices = &ns_posterior_methods, .fallback = "hmc", .help = "how the posterior is sampled"},
+    {"chains", NSI_KEY_COUNT, offsetof(ns_posterior_options, chains), 1, 1000, .fallback = "4",
+     .help = "at least; as many for each mode"},
+    {"warmup", NSI_KEY_COUNT, offsetof(ns_posterior_options, warmup), 1, 1000000, .fallback = "500",
+     .help = "iterations of each chain that are not kept, of `hmc`"},
+    {"samples", NSI_KEY_COUNT, offsetof(ns_posterior_options, samples), 4, 1000000,
+     .fallback = "1000", .help = "that each chain keeps"},
+    {"target_accept", NSI_KEY_NUMBER, offsetof(ns_posterior_options, target_accept), 0.01, 0.999,
+     .fallback = "0.8",
+     .help =
+         "mean acceptance that `hmc` chooses its step size for; nearer to 1 against divergences"},
+    {"weights", NSI_KEY_FLAG, offsetof(ns_posterior_options, weights), .fallback = "false",
+     .help = "sample weights of networks, too; `weight_decay` is their prior"},
+};
+const nsi_schema nsi_fit_posterior_schema = NSI_SCHEMA("posterior", posterior_keys, NULL);
+
+// A method alone, or a mapping.
+static ns_status read_posterior(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
+    ns_posterior_options* o = &((nsi_fit_spec*)out)->posterior;
+    nsi_schema_defaults(&nsi_fit_posterior_schema, o);
+    if (node->type != NSI_YAML_SCALAR) {
+        return nsi_schema_read(r, &nsi_fit_posterior_schema, node, o);
+    }
+    int method;
+    if (!ns_choice_find(&ns_posterior_methods, node->text, &method)) {
+        return spec_fail(r, node, "expected laplace, hmc or none, or a mapping");
+    }
+    o->method = (ns_posterior_method)method;
+    return NS_OK;
+}
+
 static ns_status read_after(nsi_schema_reader* r, const nsi_yaml_node* node, void* out) {
     nsi_fit_spec* p = out;
     bool is_share = false;
@@ -714,6 +747,8 @@ static const nsi_schema_key spec_keys[] = {
      .help = "fits in turn, each with keys of `train` on top of it"},
     {"search", NSI_KEY_OTHER, .values = "mapping", .fallback = "(no search)",
      .help = "fits from many initial points"},
+    {"posterior", NSI_KEY_OTHER, .read = read_posterior, .values = "`laplace`, `hmc`, or mapping",
+     .fallback = "none", .help = "sample the posterior ([posterior.md](posterior.md))"},
     {"predict", NSI_KEY_TABLE, 0, .table = &nsi_fit_predict_schema,
      .help = "how predictions are scored"},
     {"discover", NSI_KEY_TABLE, 0, .table = &nsi_fit_discover_schema,

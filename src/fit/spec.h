@@ -70,6 +70,7 @@ typedef struct nsi_fit_spec {
     NSI_ARRAY(nsi_stage) stages;
     bool choose_windows; // the only stage becomes a schedule that is chosen from the data
     nsi_search search;
+    ns_posterior_options posterior;
 
     uint32_t history, origins;
     double after;               // share of a recording before its origin; 0: none
@@ -102,8 +103,8 @@ nsi_fit_spec* nsi_fit_spec_make(const char* path, const ns_allocator* allocator)
 
 // Tables of keys: of the file, and of its parts.
 extern const nsi_schema nsi_fit_schema, nsi_fit_data_schema, nsi_fit_file_schema,
-    nsi_fit_parameter_schema, nsi_fit_train_schema, nsi_fit_search_schema, nsi_fit_predict_schema,
-    nsi_fit_measure_schema, nsi_fit_variant_schema, nsi_fit_discover_schema;
+    nsi_fit_parameter_schema, nsi_fit_train_schema, nsi_fit_search_schema, nsi_fit_posterior_schema,
+    nsi_fit_predict_schema, nsi_fit_measure_schema, nsi_fit_variant_schema, nsi_fit_discover_schema;
 
 // ---- spec_files.c --------------------------------------------------------------------------------
 

@@ -2,6 +2,9 @@
 
 #include "fit/uncertainty.h"
 
+#include "solver/solvers.h"
+#include "sysid/sandwich.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -85,6 +88,67 @@ static double find_sigma(const nsi_objective* e, nsi_result* out) {
     return fmax(out->sigma, 1e-9);
 }
 
+// Residuals that are correlated in time, or much larger than the noise, say less than their number: by how
+// much each parameter's error grows is found over blocks, and divides the information.
+static ns_status apply_sandwich(nsi_objective* e, uint32_t n, double sigma, double* information,
+                                nsi_result* out, ns_error* error) {
+    static const double CORRELATED = 0.2, TOO_LARGE = 1.5;
+    nsi_residual_correlation c = nsi_objective_residual_correlation(e);
+    bool correlated = c.lag1 > CORRELATED && c.lag1 > 4.0 / sqrt(out->nresidual);
+    bool large = out->noise_known && sigma > TOO_LARGE;
+    if (!correlated && !large) return NS_OK;
+    char why[120], text[400];
+    snprintf(why, sizeof why,
+             correlated ? "residuals are correlated in time (%.2f at lag 1)"
+                        : "residuals are %.2g times the noise",
+             correlated ? c.lag1 : sigma);
+
+    // Too few stretches that could be compared.
+    uint32_t length, blocks = nsi_objective_block_count(e, c.samples, &length);
+    if (blocks == 0) {
+        snprintf(
+            text, sizeof text,
+            "%s, and recordings are too short for robust standard errors: the reported ones are"
+            " too small",
+            why);
+        return uncertainty_note(out, text, error);
+    }
+
+    // Variances both ways.
+    double* robust = nsi_alloc_zeroed(&out->allocator, ((size_t)n * n + n) * sizeof *robust);
+    if (!robust) return nsi_fail_nomem(error);
+    double *plain = robust + n, most = 1.0;
+    memcpy(plain, information, (size_t)n * n * sizeof *plain);
+    bool known = nsi_dense_cholesky(n, plain, 1) && nsi_objective_sandwich(e, length, robust);
+    double* column = known ? nsi_alloc(&out->allocator, n * sizeof *column) : NULL;
+    for (uint32_t k = 0; column && k < n; k++) {
+        memset(column, 0, n * sizeof *column);
+        column[k] = 1.0;
+        nsi_dense_cholesky_solve(n, plain, 1, column);
+        double factor = sqrt(fmax(1.0, robust[k] / (sigma * sigma * column[k])));
+        for (uint32_t i = 0; i < n; i++) {
+            information[(size_t)k * n + i] /= factor;
+            information[(size_t)i * n + k] /= factor;
+        }
+        most = fmax(most, factor);
+    }
+    known = column != NULL;
+    nsi_free(&out->allocator, column);
+    nsi_free(&out->allocator, robust);
+    if (known) {
+        snprintf(text, sizeof text,
+                 "%s: standard errors are robust (sandwich estimator over %u blocks of %u samples),"
+                 " up to %.2g times those for independent noise",
+                 why, blocks, length, most);
+    } else {
+        snprintf(text, sizeof text,
+                 "%s; robust standard errors could not be computed: the reported ones may be too"
+                 " small",
+                 why);
+    }
+    return uncertainty_note(out, text, error);
+}
+
 static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e, nsi_result* out,
                                   ns_error* error) {
     uint32_t n = ns_parameters_count(params);
@@ -101,7 +165,8 @@ static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e,
     if (status == NS_OK && nsi_objective_information(e, information)) {
         // The spread of the residuals is the noise, as far as the fit can know it.
         double sigma = find_sigma(e, out);
-        status = add_priors(params, sigma, information, out, error);
+        status = apply_sandwich(e, n, sigma, information, out, error);
+        if (status == NS_OK) status = add_priors(params, sigma, information, out, error);
         if (status == NS_OK) status = nsi_result_identify(out, information, sigma, sizes, error);
 
         // Estimates stay valid without standard errors: a note, not an error.

@@ -137,6 +137,7 @@ static ns_status draw_by_kind(const ns_figure* chart, nsi_text_builder* b, ns_er
     case NS_FIGURE_HEATMAP: nsi_heatmap_draw(b, &chart->as.heatmap, chart->title); break;
     case NS_FIGURE_MATRIX: nsi_matrix_chart_draw(b, &chart->as.matrix, chart->title); break;
     case NS_FIGURE_PLANE: nsi_plane_chart_draw(b, &chart->as.plane, chart->title); break;
+    case NS_FIGURE_CORNER: nsi_corner_chart_draw(b, &chart->as.corner, chart->title); break;
     case NS_FIGURE_NETWORK: return nsi_network_diagram_draw(b, &chart->as.network, error);
     }
     return NS_OK;

@@ -59,4 +59,10 @@ void nsi_heatmap_draw(nsi_text_builder* b, const ns_heatmap* map, const char* ti
 void nsi_matrix_chart_draw(nsi_text_builder* b, const ns_matrix_chart* matrix, const char* title);
 void nsi_plane_chart_draw(nsi_text_builder* b, const ns_plane_chart* plane, const char* title);
 
+// ---- corner_chart.c ----------------------------------------------------------------------------
+
+// Histograms on the diagonal, one <rect> of class "blue" for each bin that is not empty; below it, pairs as
+// counts in cells.
+void nsi_corner_chart_draw(nsi_text_builder* b, const ns_corner_chart* corner, const char* title);
+
 #endif

@@ -540,10 +540,13 @@ ns_status ns_figure_text(const ns_figure* chart, uint32_t columns, bool colour,
     page p = {
         .b = &b, .columns = columns > LEAST_COLUMNS ? columns : LEAST_COLUMNS, .colour = colour};
     *out = (ns_text){0};
-    if (chart->kind == NS_FIGURE_NETWORK || chart->kind == NS_FIGURE_PLANE) {
+    const char* undrawn = chart->kind == NS_FIGURE_NETWORK  ? "a network"
+                          : chart->kind == NS_FIGURE_PLANE  ? "a plane"
+                          : chart->kind == NS_FIGURE_CORNER ? "a corner plot"
+                                                            : NULL;
+    if (undrawn) {
         return nsi_fail(error, NS_ERR_UNSUPPORTED,
-                        "%s cannot be drawn in characters; write it to a file with -o",
-                        chart->kind == NS_FIGURE_NETWORK ? "a network" : "a plane");
+                        "%s cannot be drawn in characters; write it to a file with -o", undrawn);
     }
     nsi_format_clipped(&b, chart->title ? chart->title : "", p.columns);
     nsi_text_add(&b, "\n");
@@ -554,6 +557,7 @@ ns_status ns_figure_text(const ns_figure* chart, uint32_t columns, bool colour,
     case NS_FIGURE_HEATMAP: print_heatmap(&p, &chart->as.heatmap); break;
     case NS_FIGURE_MATRIX: print_matrix(&p, &chart->as.matrix); break;
     case NS_FIGURE_PLANE:
+    case NS_FIGURE_CORNER:
     case NS_FIGURE_NETWORK: break;
     }
     return nsi_text_finish(&b, out, error);

@@ -4,6 +4,8 @@
 #define NSI_SOLVER_SOLVERS_H
 
 #include "base/common.h"
+#include "neuralsim/posterior.h"
+#include "neuralsim/random.h"
 #include "neuralsim/solver.h"
 
 // ---- solver_table.c ----------------------------------------------------------------------------
@@ -110,6 +112,14 @@ double nsi_penalty(const ns_solver_options* options, const double* x);
 // lower triangle given: x is where to start, and receives the best point found.
 bool nsi_proximal_quadratic(uint32_t n, const double* A, const double* b, double* x,
                             const ns_solver_options* options);
+
+// ---- hmc.c ---------------------------------------------------------------------------------------
+
+// Zeroed samples; NULL when out of memory.
+ns_samples* nsi_samples_create(uint32_t n, uint32_t chains, uint32_t count);
+
+// Random numbers of a chain, which differ from those of all others.
+ns_rng nsi_chain_rng(uint64_t seed, uint32_t chain);
 
 // ---- linear_algebra.c: BLAS and LAPACK ---------------------------------------------------------
 // Matrices are row-major. BLAS works in one thread; where there is enough to do, we share out parts

@@ -193,7 +193,7 @@ static void take_sample(void* context, uint32_t step, const double* x, const dou
             continue;
         }
         const double* d = s->state ? dx + s->number * all : dy + s->number * all;
-        convert_row(job, x0, d, s->scale * sqrt(weight), out);
+        convert_row(job, x0, d, e->scale[c] * sqrt(weight), out);
     }
 }
 

@@ -149,6 +149,7 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
     e->dparams = nsi_numbers(e, np * nz);
     e->dv = nsi_numbers(e, nz * nz);
     e->scratch = nsi_numbers(e, parameters ? nsi_parameters_scratch(parameters) : 0);
+    e->scale = nsi_numbers(e, e->p->nchannel);
     e->tie_scale = nsi_numbers(e, nsi_state_size(e));
     e->tie = nsi_numbers(e, nsi_state_size(e));
     e->decay = nsi_numbers(e, e->p->sizes.nw);
@@ -156,10 +157,12 @@ static ns_status make_points(nsi_objective* e, ns_error* error) {
 
     // The point, and a second one to try steps at.
     if (!e->decay || !e->coefficient || !e->v || !e->params || !e->dparams || !e->dv ||
-        !e->scratch || !e->tie_scale || !e->tie || !make_point(e, &e->point) ||
+        !e->scratch || !e->scale || !e->tie_scale || !e->tie || !make_point(e, &e->point) ||
         !make_point(e, &e->trial)) {
         return nsi_fail_nomem(error);
     }
+
+    for (uint32_t k = 0; k < e->p->nchannel; k++) e->scale[k] = e->p->sources[k].scale;
 
     // The initial point: parameters, or those of the systems, and weights.
     if (parameters) {
@@ -284,13 +287,18 @@ void nsi_objective_free(nsi_objective* e) {
                       e->tie,         e->tie_scale,  e->residuals,
                       e->row_weight,  e->dx,         e->dp,
                       e->dw,          e->decay,      e->observation_seeds,
-                      e->coefficient, e->variant,    e->used};
+                      e->coefficient, e->variant,    e->used,
+                      e->scale};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);
     nsi_free(&memory, e);
 }
 
 void nsi_objective_set_priors(nsi_objective* e, const nsi_prior* priors) {
     e->priors = priors;
+}
+
+double* nsi_objective_scales(nsi_objective* e) {
+    return e->scale;
 }
 
 void nsi_objective_set_active(nsi_objective* e, const uint32_t* columns, uint32_t count) {

@@ -57,6 +57,9 @@ nsi_point nsi_objective_point(nsi_objective* objective);
 // Priors (parameters) in place of the parameters' own, from now on; NULL: their own. They stay the caller's.
 void nsi_objective_set_priors(nsi_objective* objective, const nsi_prior* priors);
 
+// What residuals of each channel are multiplied by (channels): the problem's, to be read and set by the caller.
+double* nsi_objective_scales(nsi_objective* objective);
+
 // Initial states as guessed from the data.
 void nsi_objective_guess(nsi_objective* objective);
 

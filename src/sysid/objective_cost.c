@@ -76,10 +76,10 @@ static void compare(nsi_objective* e, uint32_t window) {
             double recorded = values[(size_t)k * p->nchannel + c];
             e->residuals[row] = e->row_weight[row] = 0.0;
             if (p->taught_changes) recorded -= values[(size_t)(k - 1) * p->nchannel + c];
-            if (isnan(recorded) || s->scale == 0.0) continue;
+            if (isnan(recorded) || e->scale[c] == 0.0) continue;
             double simulated = s->state ? states[step * p->sizes.nx + s->number]
                                         : observations[step * p->sizes.ny + s->number];
-            e->residuals[row] = (simulated - recorded) * s->scale;
+            e->residuals[row] = (simulated - recorded) * e->scale[c];
             robust(&e->options, e->residuals[row], &e->row_weight[row]);
         }
     }
@@ -173,7 +173,7 @@ static void seed_window(nsi_objective* e, uint32_t window) {
         size_t step = (size_t)k * p->substeps;
         for (uint32_t c = 0; c < p->nchannel; c++, row++) {
             const nsi_source* s = &p->sources[c];
-            double d = e->row_weight[row] * e->residuals[row] * s->scale;
+            double d = e->row_weight[row] * e->residuals[row] * e->scale[c];
             if (s->state) {
                 states[step * p->sizes.nx + s->number] += d;
             } else {
@@ -275,6 +275,33 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
                             gradient + e->n + (size_t)k * e->nt);
     }
     return value;
+}
+
+bool nsi_objective_score(nsi_objective* e, size_t first, size_t last, double* masked, double* out) {
+    uint32_t nx = nsi_state_size(e), nz = e->nz;
+    if (!need_gradient(e)) return false;
+
+    // Residuals of other rows are 0 for this once.
+    double* all = e->residuals;
+    memset(masked, 0, e->row_at[e->windows.count] * sizeof *masked);
+    memcpy(masked + first, all + first, (last - first) * sizeof *masked);
+    e->residuals = masked;
+    bool done = differentiate(e, NULL);
+    e->residuals = all;
+
+    // Parameters, weights, directions of states.
+    for (uint32_t j = 0; j < nz; j++) {
+        out[j] = 0.0;
+        for (uint32_t i = 0; i < nsi_param_total(e); i++) {
+            out[j] += e->dp[i] * e->dparams[(size_t)i * nz + j];
+        }
+    }
+    memcpy(out + nz, e->dw, e->nw * sizeof *out);
+    for (uint32_t k = 0; k < e->windows.count && e->nt > 0; k++) {
+        nsi_problem_tangent(e->p, e->point.x + (size_t)k * nx, e->dx + (size_t)k * nx,
+                            out + e->n + (size_t)k * e->nt);
+    }
+    return done;
 }
 
 void nsi_objective_moved(const nsi_objective* e, const double* step, const double* step_x,

@@ -53,6 +53,7 @@ struct nsi_objective {
     nsi_point point, trial;
     double *v, *params, *dparams, *dv, *scratch; // of the point or trial last looked at; parameters
                                                  // of all variants one after the other
+    double* scale; // (channels) residual = (simulated - recorded) * scale
     double *states, *observations, *controls;
     double *residuals, *row_weight; // robust: how much each row counts; 0: missing
     double squares;                 // sum of squared residuals at the last value
@@ -134,6 +135,12 @@ void nsi_objective_moved(const nsi_objective* e, const double* step, const doubl
 // Where a window ends minus where the next one starts, scaled (nx).
 void nsi_objective_continuity(const nsi_objective* e, const nsi_point* point, uint32_t window,
                               double* out);
+
+// Derivatives of half the squared residuals of rows first .. last - 1 for values of parameters, weights and
+// directions of initial states (unknowns), after nsi_normal_linearise() with natural numbers. Not for tied
+// windows.
+// @param masked  scratch for all residuals
+bool nsi_objective_score(nsi_objective* e, size_t first, size_t last, double* masked, double* out);
 
 void nsi_normal_free(nsi_objective* e);
 

@@ -78,6 +78,10 @@ static inline bool make_charts(nsi_figures* charts) {
             chart->as.plane =
                 (ns_plane_chart){.panels = planes, .npanel = 2, .unit = broken, .max = 2.0};
             break;
+        case NS_FIGURE_CORNER:
+            chart->as.corner =
+                (ns_corner_chart){.names = names, .values = matrix, .n = 3, .count = 3};
+            break;
         case NS_FIGURE_NETWORK:
             chart->as.network = (ns_network_diagram){
                 .title = hostile, .layers = &layer, .nlayer = 1, .inputs = names, .outputs = names};

@@ -1,0 +1,306 @@
+// How often 90 % intervals of posteriors hold the truth, over synthetic fits.
+//
+// usage: coverage PROBLEM METHOD FITS [SEED]
+//        PROBLEM: pendulum, arm, ball or network; METHOD: laplace or hmc
+//
+// Each fit draws a truth (parameters, and weights of the network), simulates a recording, adds
+// noise, fits from nominal values and counts the parameters whose truth lies between the 5 % and 95
+// % quantiles of the posterior.
+
+#include <neuralsim/neuralsim.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PARAMETERS = 8, MAX_SAMPLES = 400, MAX_CHANNELS = 14 };
+
+typedef struct free_parameter {
+    const char* name;
+    double initial, from, to; // the truth is drawn uniformly from this range
+} free_parameter;
+
+typedef struct problem {
+    const char *name, *model, *blueprint;
+    double timestep;
+    int integrator;
+    const char* contact; // a contact law; NULL: the model's
+    uint32_t samples, nq, ncontrol;
+    double x0[2 * MAX_CHANNELS / 2];
+    double torque;
+    double noise_q, noise_qd; // standard deviations; those of qd are not given to the fit
+    double weight_deviation;  // of the network's weights, also its prior
+    free_parameter parameters[MAX_PARAMETERS];
+} problem;
+
+#define LINK(k, axis, mass, pos)                                                                   \
+    "<body name='l" k "' pos='" pos "'><joint name='j" k "' type='hinge' axis='" axis              \
+    "' damping='0.5' armature='0.01'/><inertial pos='0 0 0.1' mass='" mass                         \
+    "' diaginertia='0.01 0.01 0.005'/>"
+
+static const problem problems[] = {
+    {.name = "pendulum",
+     .model = "<mujoco><worldbody><body name='rod'><joint name='hinge' type='hinge' axis='0 1 0'"
+              " damping='0.2'/><inertial pos='0 0 -0.5' mass='1.4' diaginertia='0.05 0.05 0.01'/>"
+              "</body></worldbody></mujoco>",
+     .timestep = 0.02,
+     .integrator = NS_INTEGRATOR_RK4,
+     .samples = 100,
+     .nq = 1,
+     .ncontrol = 1,
+     .x0 = {1.0, 0.0},
+     .torque = 2.0,
+     .noise_q = 0.02,
+     .noise_qd = 0.1,
+     .parameters = {{"joint/hinge/damping", 0.2, 0.1, 0.4},
+                    {"link/rod/mass", 1.4, 1.0, 2.0},
+                    {"link/rod/com/z", -0.5, -0.6, -0.4}}},
+    {.name = "arm",
+     .model = "<mujoco><worldbody>" LINK("0", "0 0 1", "2", "0 0 0") LINK(
+         "1", "0 1 0", "1.5", "0 0 0.2") LINK("2", "0 0 1", "1.2", "0 0 0.2") LINK("3", "0 1 0",
+                                                                                   "1", "0 0 0.2")
+         LINK("4", "0 0 1", "0.8", "0 0 0.2") LINK("5", "0 1 0", "0.5", "0 0 0.2") LINK(
+             "6", "0 0 1", "0.3",
+             "0.05 0 0.1") "</body></body></body></body></body></body></body></worldbody></mujoco>",
+     .timestep = 0.01,
+     .integrator = NS_INTEGRATOR_IMPLICIT,
+     .samples = 100,
+     .nq = 7,
+     .ncontrol = 7,
+     .x0 = {0.1, 0.5, 0.2, 0.8, -0.3, 0.6, 0.0},
+     .torque = 3.0,
+     .noise_q = 0.005,
+     .noise_qd = 0.05,
+     .parameters = {{"joint/j0/damping", 0.5, 0.3, 0.8},
+                    {"joint/j1/damping", 0.5, 0.3, 0.8},
+                    {"joint/j2/damping", 0.5, 0.3, 0.8},
+                    {"joint/j3/damping", 0.5, 0.3, 0.8},
+                    {"joint/j4/damping", 0.5, 0.3, 0.8},
+                    {"joint/j5/damping", 0.5, 0.3, 0.8},
+                    {"joint/j6/damping", 0.5, 0.3, 0.8},
+                    {"link/l6/mass", 0.3, 0.2, 0.8}}},
+    {.name = "ball",
+     .model = "<mujoco><worldbody><geom name='floor' type='plane' size='5 5 .1'/>"
+              "<body name='ball'><joint name='z' type='slide' axis='0 0 1' damping='0.2'/>"
+              "<inertial pos='0 0 0' mass='1' diaginertia='.01 .01 .01'/>"
+              "<geom name='ball' type='sphere' size='0.1'/></body></worldbody></mujoco>",
+     .timestep = 0.002,
+     .integrator = NS_INTEGRATOR_EULER,
+     .contact = "spring",
+     .samples = 300,
+     .nq = 1,
+     .ncontrol = 1,
+     .x0 = {0.5, 0.0},
+     .noise_q = 0.002,
+     .noise_qd = 0.05,
+     .parameters = {{"contact/ball:floor/stiffness", 1e4, 5e3, 2e4},
+                    {"contact/ball:floor/damping", 1.0, 0.5, 1.5},
+                    {"joint/z/damping", 0.2, 0.1, 0.4}}},
+    {.name = "network",
+     .model = "<mujoco><worldbody><body name='rod'><joint name='hinge' type='hinge' axis='0 1 0'"
+              " damping='0.2'/><inertial pos='0 0 -0.5' mass='1.4' diaginertia='0.05 0.05 0.01'/>"
+              "</body></worldbody></mujoco>",
+     .blueprint = "networks:\n  - name: drag\n    inputs: [joint/hinge/position,"
+                  " joint/hinge/velocity]\n    outputs: [joint/hinge/tau]\n    hidden: [4]\n",
+     .timestep = 0.02,
+     .integrator = NS_INTEGRATOR_RK4,
+     .samples = 100,
+     .nq = 1,
+     .ncontrol = 1,
+     .x0 = {1.0, 0.0},
+     .torque = 2.0,
+     .noise_q = 0.02,
+     .noise_qd = 0.1,
+     .weight_deviation = 0.5,
+     .parameters = {{"joint/hinge/damping", 0.2, 0.1, 0.4}, {"link/rod/mass", 1.4, 1.0, 2.0}}},
+};
+
+static void check(ns_status status, const ns_error* error) {
+    if (status == NS_OK) return;
+    fprintf(stderr, "coverage: %s\n", error->message);
+    exit(1);
+}
+
+// What all fits of a problem share.
+typedef struct setup {
+    const problem* p;
+    ns_model* model;
+    ns_blueprint* blueprint;
+    ns_system_options options;
+    uint32_t n; // parameters
+} setup;
+
+static setup make_setup(const problem* p) {
+    setup s = {.p = p};
+    ns_error error = {0};
+    check(ns_model_parse(p->model, strlen(p->model), "model.xml", NULL, &s.model, &error), &error);
+    s.options = ns_default_system_options();
+    s.options.timestep = p->timestep;
+    s.options.integrator = p->integrator;
+    int law;
+    if (p->contact && ns_choice_find(&ns_contact_laws, p->contact, &law)) s.options.contact = law;
+    if (p->blueprint) {
+        check(ns_blueprint_parse(p->blueprint, strlen(p->blueprint), "networks", NULL, &s.blueprint,
+                                 &error),
+              &error);
+        s.options.blueprint = s.blueprint;
+    }
+    while (s.n < MAX_PARAMETERS && p->parameters[s.n].name) s.n++;
+    return s;
+}
+
+// A recording of a truth that is drawn here, with noise.
+static ns_dataset* draw_recording(const setup* s, ns_rng* rng, double* truth) {
+    const problem* p = s->p;
+    ns_param_value set[MAX_PARAMETERS];
+    for (uint32_t k = 0; k < s->n; k++) {
+        const free_parameter* f = &p->parameters[k];
+        truth[k] = ns_rng_uniform(rng, f->from, f->to);
+        set[k] = (ns_param_value){f->name, truth[k]};
+    }
+    ns_system_options options = s->options;
+    options.set = set;
+    options.nset = s->n;
+    ns_system* system = NULL;
+    ns_workspace* work = NULL;
+    ns_error error = {0};
+    check(ns_system_create(s->model, &options, &system, &error), &error);
+
+    // Weights from their prior, torques of several frequencies.
+    ns_system_sizes z = ns_system_get_sizes(system);
+    double* weights = calloc(z.nw + 1, sizeof *weights);
+    for (uint32_t k = 0; k < z.nw; k++) weights[k] = p->weight_deviation * ns_rng_normal(rng);
+    static double controls[MAX_SAMPLES * MAX_CHANNELS], states[MAX_SAMPLES * 64],
+        values[MAX_SAMPLES * MAX_CHANNELS];
+    for (uint32_t k = 0; k < p->samples; k++) {
+        for (uint32_t c = 0; c < p->ncontrol; c++) {
+            controls[k * p->ncontrol + c] =
+                p->torque / (1 + c) * sin((2.5 + c) * p->timestep * k + c);
+        }
+    }
+    double x0[64] = {0};
+    memcpy(x0, p->x0, p->nq * sizeof *x0);
+    ns_workspace_size size = {.batch = 1, .steps = p->samples - 1, .threads = 1};
+    check(ns_workspace_create(system, &size, &work, &error), &error);
+    ns_rollout_args run = {.batch = 1,
+                           .steps = p->samples - 1,
+                           .x0 = x0,
+                           .controls = controls,
+                           .weights = weights,
+                           .states = states};
+    check(ns_rollout(system, work, &run, &error), &error);
+
+    // Angles have a known noise, rates one that the posterior finds.
+    char names[MAX_CHANNELS][16], control_names[MAX_CHANNELS][16];
+    const char* control_list[MAX_CHANNELS];
+    ns_array_channel channels[MAX_CHANNELS];
+    for (uint32_t c = 0; c < 2 * p->nq; c++) {
+        bool rate = c >= p->nq;
+        snprintf(names[c], sizeof names[c], rate ? "qd%u" : "q%u", rate ? c - p->nq : c);
+        channels[c] = (ns_array_channel){.name = names[c], .sigma = rate ? 0.0 : p->noise_q};
+        for (uint32_t k = 0; k < p->samples; k++) {
+            values[k * 2 * p->nq + c] =
+                states[k * z.nx + c] + (rate ? p->noise_qd : p->noise_q) * ns_rng_normal(rng);
+        }
+    }
+    for (uint32_t c = 0; c < p->ncontrol; c++) {
+        snprintf(control_names[c], sizeof control_names[c], "tau%u", c);
+        control_list[c] = control_names[c];
+    }
+    ns_dataset* data = NULL;
+    check(ns_dataset_create_arrays(channels, 2 * p->nq, control_list, p->ncontrol, p->timestep,
+                                   NULL, &data, &error),
+          &error);
+    check(ns_dataset_add_arrays(data, "run", p->samples, values, controls, &error), &error);
+    free(weights);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    return data;
+}
+
+// One fit; true where the interval of a parameter holds the truth. False: no posterior.
+static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, bool* inside) {
+    const problem* p = s->p;
+    ns_rng rng = ns_rng_seed(seed);
+    double truth[MAX_PARAMETERS];
+    ns_dataset* data = draw_recording(s, &rng, truth);
+    ns_parameters* params = NULL;
+    ns_error error = {0};
+    ns_variant variant = {.model = s->model, .options = &s->options};
+    check(ns_parameters_create(&variant, 1, NULL, &params, &error), &error);
+    for (uint32_t k = 0; k < s->n; k++) {
+        ns_parameter how = ns_default_parameter();
+        how.initial = p->parameters[k].initial;
+        check(ns_parameters_add(params, p->parameters[k].name, &how, &error), &error);
+    }
+
+    // Short windows first. The penalty N R / 2 |w|^2 is the prior of the weights.
+    double decay =
+        p->blueprint ? 1.0 / (p->weight_deviation * p->weight_deviation * 2.0 * p->nq * p->samples)
+                     : 0.0;
+    ns_fit_stage stages[] = {
+        {.windows = {.length = 20, .weight_decay = decay}},
+        {.windows = {.length = 0, .weight_decay = decay}},
+    };
+    ns_fit_spec spec = {.parameters = params,
+                        .train = data,
+                        .stages = stages,
+                        .nstage = 2,
+                        .posterior = {.method = method,
+                                      .chains = 4,
+                                      .warmup = 250,
+                                      .samples = 300,
+                                      .weights = true},
+                        .seed = seed,
+                        .threads = 1};
+    ns_fit* fit = NULL;
+    check(ns_fit_create(&spec, &fit, &error), &error);
+    bool done = ns_fit_run(fit, NULL, &error) == NS_OK;
+    const ns_fit_result* result = done ? ns_fit_get_result(fit) : NULL;
+    done = result && result->posterior;
+    for (uint32_t k = 0; k < s->n && done; k++) {
+        const ns_chain_summary* one = &result->posterior->numbers[k].summary;
+        inside[k] = truth[k] >= one->lower && truth[k] <= one->upper;
+    }
+    if (!done)
+        fprintf(stderr, "fit %u: %s\n", (unsigned)seed,
+                result && result->nnote ? result->notes[result->nnote - 1] : error.message);
+    ns_fit_free(fit);
+    ns_parameters_free(params);
+    ns_dataset_free(data);
+    return done;
+}
+
+int main(int argc, char** argv) {
+    int method = 0;
+    const problem* p = NULL;
+    for (size_t k = 0; argc > 1 && k < sizeof problems / sizeof *problems; k++) {
+        if (strcmp(argv[1], problems[k].name) == 0) p = &problems[k];
+    }
+    if (argc < 4 || !p || !ns_choice_find(&ns_posterior_methods, argv[2], &method) || method == 0) {
+        fprintf(stderr, "usage: coverage pendulum|arm|ball|network laplace|hmc FITS [SEED]\n");
+        return 2;
+    }
+    setup s = make_setup(p);
+    long fits = strtol(argv[3], NULL, 10), first = argc > 4 ? strtol(argv[4], NULL, 10) : 1;
+    uint32_t counts[MAX_PARAMETERS] = {0}, done = 0;
+    for (long k = 0; k < fits; k++) {
+        bool inside[MAX_PARAMETERS];
+        if (!run_fit(&s, (ns_posterior_method)method, (uint64_t)(first + k), inside)) continue;
+        done++;
+        for (uint32_t i = 0; i < s.n; i++) counts[i] += inside[i];
+    }
+
+    // Each parameter, and all together.
+    double all = 0.0;
+    for (uint32_t i = 0; i < s.n; i++) {
+        printf("%s %s %s %.1f %%\n", p->name, argv[2], p->parameters[i].name,
+               100.0 * counts[i] / done);
+        all += 100.0 * counts[i] / done / s.n;
+    }
+    printf("%s %s all %.1f %% of %u fits\n", p->name, argv[2], all, done);
+    ns_blueprint_free(s.blueprint);
+    ns_model_free(s.model);
+    return 0;
+}
