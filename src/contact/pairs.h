@@ -6,12 +6,18 @@
 
 #include "contact/shapes.h"
 
-enum { NSI_CAPSULE_CAPSULE_SLOTS = 2, NSI_CAPSULE_BOX_SLOTS = 2, NSI_BOX_BOX_SLOTS = 13 };
+enum {
+    NSI_CAPSULE_CAPSULE_SLOTS = 2,
+    NSI_CAPSULE_BOX_SLOTS = 2,
+    NSI_BOX_BOX_SLOTS = 13,
+    NSI_CONVEX_CONVEX_SLOTS = 4
+};
 
 typedef void nsi_pair_points(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out);
 
 nsi_pair_points nsi_sphere_box, nsi_capsule_box; // box.c
 nsi_pair_points nsi_box_box;                     // box_box.c
+nsi_pair_points nsi_convex_convex;               // convex_pairs.c
 
 // A rod whose axis is along the plate's z, which is taken for granted: a circle against an outline
 // in the plate's plane.

@@ -3,6 +3,7 @@
 #include "contact/shapes.h"
 
 #include "contact/pairs.h"
+#include "model/model_data.h"
 
 #include <math.h>
 
@@ -216,6 +217,21 @@ static const pair pairs[] = {
     {NS_GEOM_SPHERE, NS_GEOM_BOX, 1, 0, nsi_sphere_box},
     {NS_GEOM_CAPSULE, NS_GEOM_BOX, NSI_CAPSULE_BOX_SLOTS, 0, nsi_capsule_box},
     {NS_GEOM_BOX, NS_GEOM_BOX, NSI_BOX_BOX_SLOTS, 0, nsi_box_box},
+    {NS_GEOM_SPHERE, NS_GEOM_CYLINDER, 1, 0, nsi_convex_convex},
+    {NS_GEOM_SPHERE, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_SPHERE, NS_GEOM_MESH, 1, 0, nsi_convex_convex},
+    {NS_GEOM_CAPSULE, NS_GEOM_CYLINDER, 2, 0, nsi_convex_convex},
+    {NS_GEOM_CAPSULE, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_CAPSULE, NS_GEOM_MESH, 2, 0, nsi_convex_convex},
+    {NS_GEOM_BOX, NS_GEOM_CYLINDER, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_BOX, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_BOX, NS_GEOM_MESH, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_CYLINDER, NS_GEOM_CYLINDER, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_CYLINDER, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_CYLINDER, NS_GEOM_MESH, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_ELLIPSOID, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_ELLIPSOID, NS_GEOM_MESH, 1, 0, nsi_convex_convex},
+    {NS_GEOM_MESH, NS_GEOM_MESH, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
     {NS_GEOM_CYLINDER, NS_GEOM_POLYGON, 1, 0, nsi_rod_polygon},
     {NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, 1, 0, nsi_rod_ellipse},
 };
@@ -235,6 +251,11 @@ uint32_t nsi_contact_slots(ns_geom_type a, uint32_t nvertex_a, ns_geom_type b, u
     if (!p) return 0;
     // An outline needs three corners.
     if ((a == NS_GEOM_POLYGON && nvertex_a < 3) || (b == NS_GEOM_POLYGON && nvertex_b < 3)) {
+        return 0;
+    }
+    // The vertices of a mesh are searched one by one, but for planes.
+    bool general = p->points == nsi_convex_convex;
+    if (general && (nvertex_a > NSI_MAX_HULL_VERTICES || nvertex_b > NSI_MAX_HULL_VERTICES)) {
         return 0;
     }
     return p->slots + p->per_vertex * (swapped ? nvertex_b : nvertex_a);

@@ -3,16 +3,26 @@
 
 #include "expr/block.h"
 
-// contact/ncp.h, contact/contact_step.h, contact/convex_block.h
+// contact/ncp.h, contact/contact_step.h, contact/convex_block.h, contact/convex_features.h
 extern const nsi_block_kind nsi_ncp, nsi_ncp_tangent, nsi_ncp_adjoint;
 extern const nsi_block_kind nsi_contact_step, nsi_contact_step_tangent, nsi_contact_step_adjoint;
 extern const nsi_block_kind nsi_convex, nsi_convex_tangent, nsi_convex_adjoint;
+extern const nsi_block_kind nsi_convex_features;
 
 static const nsi_block_kind* const kinds[] = {
-    &nsi_dense,        &nsi_dense_transpose,      &nsi_dense_outer,
-    &nsi_ncp,          &nsi_ncp_tangent,          &nsi_ncp_adjoint,
-    &nsi_contact_step, &nsi_contact_step_tangent, &nsi_contact_step_adjoint,
-    &nsi_convex,       &nsi_convex_tangent,       &nsi_convex_adjoint,
+    &nsi_dense,
+    &nsi_dense_transpose,
+    &nsi_dense_outer,
+    &nsi_ncp,
+    &nsi_ncp_tangent,
+    &nsi_ncp_adjoint,
+    &nsi_contact_step,
+    &nsi_contact_step_tangent,
+    &nsi_contact_step_adjoint,
+    &nsi_convex,
+    &nsi_convex_tangent,
+    &nsi_convex_adjoint,
+    &nsi_convex_features,
 };
 
 const nsi_block_kind* nsi_block_kind_find(const char* name, size_t length) {

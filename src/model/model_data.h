@@ -155,7 +155,8 @@ typedef struct nsi_pairs {
 } nsi_pairs;
 
 enum { NSI_MAX_PAIRS = 4096 };
-enum { NSI_MAX_VERTICES = 4096 }; // of one geometry
+enum { NSI_MAX_VERTICES = 4096 };     // of one geometry
+enum { NSI_MAX_HULL_VERTICES = 128 }; // of a mesh that touches more than planes
 
 // Pairs given by hand in their order, then those that follow from groups in the order of their later
 // geometries, then earlier ones. `out` must be freed in any case.

@@ -301,6 +301,25 @@ static const pair_of_types all[] = {
     {"rod-ellipse", NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, 1},
 };
 
+// Those of convex_pairs.c.
+static const pair_of_types convex_pairs[] = {
+    {"sphere-cylinder", NS_GEOM_SPHERE, NS_GEOM_CYLINDER, 1},
+    {"sphere-ellipsoid", NS_GEOM_SPHERE, NS_GEOM_ELLIPSOID, 1},
+    {"sphere-mesh", NS_GEOM_SPHERE, NS_GEOM_MESH, 1},
+    {"capsule-cylinder", NS_GEOM_CAPSULE, NS_GEOM_CYLINDER, 2},
+    {"capsule-ellipsoid", NS_GEOM_CAPSULE, NS_GEOM_ELLIPSOID, 1},
+    {"capsule-mesh", NS_GEOM_CAPSULE, NS_GEOM_MESH, 2},
+    {"box-cylinder", NS_GEOM_BOX, NS_GEOM_CYLINDER, 4},
+    {"box-ellipsoid", NS_GEOM_BOX, NS_GEOM_ELLIPSOID, 1},
+    {"box-mesh", NS_GEOM_BOX, NS_GEOM_MESH, 4},
+    {"cylinder-cylinder", NS_GEOM_CYLINDER, NS_GEOM_CYLINDER, 4},
+    {"cylinder-ellipsoid", NS_GEOM_CYLINDER, NS_GEOM_ELLIPSOID, 1},
+    {"cylinder-mesh", NS_GEOM_CYLINDER, NS_GEOM_MESH, 4},
+    {"ellipsoid-ellipsoid", NS_GEOM_ELLIPSOID, NS_GEOM_ELLIPSOID, 1},
+    {"ellipsoid-mesh", NS_GEOM_ELLIPSOID, NS_GEOM_MESH, 1},
+    {"mesh-mesh", NS_GEOM_MESH, NS_GEOM_MESH, 4},
+};
+
 // ---- boxes ---------------------------------------------------------------------------------
 
 // Separation of two boxes along a unit direction, by support functions.

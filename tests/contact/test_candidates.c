@@ -21,6 +21,7 @@
 // ---- which pairs ---------------------------------------------------------------------------
 
 enum { PAIRS = sizeof all / sizeof *all };
+enum { CONVEX_PAIRS = sizeof convex_pairs / sizeof *convex_pairs };
 
 // Bodies of a pair near each other; a rod is put along the plate's axis, at heights that overlap.
 static void random_pair(ns_rng* rng, const pair_of_types* pair, body* a, body* b) {
@@ -46,11 +47,17 @@ static void slots_are_as_documented(void** state) {
                      swapped = all[k].a == b && all[k].b == a;
                 if (same || swapped) want = all[k].slots;
             }
+            for (int k = 0; k < CONVEX_PAIRS; k++) {
+                bool same = convex_pairs[k].a == a && convex_pairs[k].b == b,
+                     swapped = convex_pairs[k].a == b && convex_pairs[k].b == a;
+                if (same || swapped) want = convex_pairs[k].slots;
+            }
             assert_int_equal(nsi_contact_slots(a, na, b, nb), want);
             handled += want > 0;
         }
     }
-    assert_int_equal(handled, 2 * PAIRS - 3); // three are of one type
+    assert_int_equal(handled, 2 * (PAIRS + CONVEX_PAIRS) - 6); // six are of one type
+    assert_int_equal(nsi_contact_slots(NS_GEOM_MESH, 129, NS_GEOM_BOX, 0), 0);
     assert_int_equal(nsi_contact_slots(NS_GEOM_MESH, 0, NS_GEOM_PLANE, 0), 0);
     assert_int_equal(nsi_contact_slots(NS_GEOM_CYLINDER, 0, NS_GEOM_POLYGON, 2), 0);
 }

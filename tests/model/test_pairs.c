@@ -185,13 +185,13 @@ static void shapes_that_are_handled(void** state) {
     (void)state;
     // Rows and columns in the order of ns_geom_type.
     static const char* const table[] = {
-        "xx.xx.....", // sphere
-        "xx.xx.....", // capsule
-        "....x..xx.", // cylinder
-        "xx.xx.....", // box
+        "xxxxxxx...", // sphere
+        "xxxxxxx...", // capsule
+        "xxxxxxxxx.", // cylinder
+        "xxxxxxx...", // box
         "xxxx.xxxxx", // plane
-        "....x.....", // mesh
-        "....x.....", // ellipsoid
+        "xxxxxxx...", // mesh
+        "xxxxxxx...", // ellipsoid
         "..x.x.....", // polygon
         "..x.x.....", // ellipse
         "....x.....", // points
@@ -206,6 +206,12 @@ static void shapes_that_are_handled(void** state) {
     ns_geom_def mesh = geom_of(NS_GEOM_MESH, "m", NULL), plane = geom_of(NS_GEOM_PLANE, "p", NULL);
     mesh.nvertex = 0;
     assert_false(nsi_geoms_can_touch(&mesh, &plane));
+    // Many vertices.
+    ns_geom_def box = geom_of(NS_GEOM_BOX, "b", NULL);
+    mesh.nvertex = NSI_MAX_HULL_VERTICES;
+    assert_true(nsi_geoms_can_touch(&mesh, &box));
+    mesh.nvertex++;
+    assert_true(nsi_geoms_can_touch(&mesh, &plane) && !nsi_geoms_can_touch(&box, &mesh));
 }
 
 static void shapes_that_are_not_are_noted_together(void** state) {
@@ -216,7 +222,7 @@ static void shapes_that_are_not_are_noted_together(void** state) {
     add_shape(builder, NS_GEOM_PLANE, "floor", NULL);
     for (int k = 0; k < 3; k++) {
         add_link(builder, names[k], NULL, NS_JOINT_FLOATING, 1.0);
-        add_shape(builder, NS_GEOM_CYLINDER, NULL, names[k]);
+        add_shape(builder, NS_GEOM_ELLIPSE, NULL, names[k]);
     }
     ns_geom_def mesh = geom_of(NS_GEOM_MESH, "shell", "c");
     mesh.nvertex = 0, mesh.mesh = "shell.stl";
@@ -226,17 +232,16 @@ static void shapes_that_are_not_are_noted_together(void** state) {
     EXPECT_PAIRS(model, "a_geom0:floor", "b_geom0:floor", "c_geom0:floor");
     static const char* const notes[] = {
         "something else",
-        "contact between cylinder and cylinder geometries is not simulated (3 pairs, the first is "
-        "b_geom0:a_geom0); changes the motion where they touch",
-        "contact between cylinder and box geometries is not simulated (3 pairs, the first is "
+        "contact between box and ellipse geometries is not simulated (3 pairs, the first is "
         "a_geom0:step); changes the motion where they touch",
-        "contact between cylinder and mesh (without vertices) geometries is not simulated (2 "
-        "pairs, "
-        "the first is shell:a_geom0); changes the motion where they touch",
         "contact between box and mesh (without vertices) geometries is not simulated (1 pair, "
         "shell:step); changes the motion where they touch",
         "contact between plane and mesh (without vertices) geometries is not simulated (1 pair, "
         "shell:floor); changes the motion where they touch",
+        "contact between ellipse and ellipse geometries is not simulated (3 pairs, the first is "
+        "b_geom0:a_geom0); changes the motion where they touch",
+        "contact between ellipse and mesh (without vertices) geometries is not simulated (2 "
+        "pairs, the first is shell:a_geom0); changes the motion where they touch",
     };
     const uint32_t count = sizeof notes / sizeof *notes;
     for (uint32_t i = 0; i < count; i++) {
