@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "src/contact/convex_kernels.c": "contact/test_convex_block",
     "src/contact/contact_rows.c": "contact/test_forces contact/test_cases",
     "src/contact/convex_features.c": "contact/test_convex_pairs contact/test_convex_distance",
+    "src/contact/hfield_features.c": "contact/test_hfield",
     "src/contact/ncp_kernels.c": "contact/test_ncp",
     "src/contact/stages.c": "contact/test_laws contact/test_cases",
     "src/contact/sweeps.c": "contact/test_resting contact/test_cases",

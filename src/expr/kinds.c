@@ -3,11 +3,13 @@
 
 #include "expr/block.h"
 
-// contact/ncp.h, contact/contact_step.h, contact/convex_block.h, contact/convex_features.h
+// contact/ncp.h, contact/contact_step.h, contact/convex_block.h, contact/convex_features.h,
+// contact/hfield_features.h
 extern const nsi_block_kind nsi_ncp, nsi_ncp_tangent, nsi_ncp_adjoint;
 extern const nsi_block_kind nsi_contact_step, nsi_contact_step_tangent, nsi_contact_step_adjoint;
 extern const nsi_block_kind nsi_convex, nsi_convex_tangent, nsi_convex_adjoint;
 extern const nsi_block_kind nsi_convex_features;
+extern const nsi_block_kind nsi_hfield_nearest, nsi_hfield_peaks;
 
 static const nsi_block_kind* const kinds[] = {
     &nsi_dense,
@@ -23,6 +25,8 @@ static const nsi_block_kind* const kinds[] = {
     &nsi_convex_tangent,
     &nsi_convex_adjoint,
     &nsi_convex_features,
+    &nsi_hfield_nearest,
+    &nsi_hfield_peaks,
 };
 
 const nsi_block_kind* nsi_block_kind_find(const char* name, size_t length) {

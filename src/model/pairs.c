@@ -21,7 +21,7 @@
 
 // ---- shapes ------------------------------------------------------------------------------------
 
-enum { NTYPES = NS_GEOM_POINTS + 1 };
+enum { NTYPES = NS_GEOM_HFIELD + 1 };
 
 // A mesh whose vertices are not known has no shape; one with many touches planes only.
 static bool has_shape(const ns_geom_def* geom, bool on_plane) {
@@ -35,21 +35,23 @@ bool nsi_geoms_can_touch(const ns_geom_def* a, const ns_geom_def* b) {
         PLANE = 1 << NS_GEOM_PLANE,
         POLYGON = 1 << NS_GEOM_POLYGON,
         ELLIPSE = 1 << NS_GEOM_ELLIPSE,
+        HFIELD = 1 << NS_GEOM_HFIELD,
         SOLID = 1 << NS_GEOM_SPHERE | 1 << NS_GEOM_CAPSULE | CYLINDER | 1 << NS_GEOM_BOX |
                 1 << NS_GEOM_MESH | 1 << NS_GEOM_ELLIPSOID, // and convex
         EVERYTHING = (1 << NTYPES) - 1
     };
     static const uint32_t partners[NTYPES] = {
-        [NS_GEOM_SPHERE] = PLANE | SOLID,
-        [NS_GEOM_CAPSULE] = PLANE | SOLID,
-        [NS_GEOM_CYLINDER] = PLANE | SOLID | POLYGON | ELLIPSE,
-        [NS_GEOM_BOX] = PLANE | SOLID,
-        [NS_GEOM_PLANE] = EVERYTHING & ~PLANE,
-        [NS_GEOM_MESH] = PLANE | SOLID,
-        [NS_GEOM_ELLIPSOID] = PLANE | SOLID,
+        [NS_GEOM_SPHERE] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_CAPSULE] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_CYLINDER] = PLANE | HFIELD | SOLID | POLYGON | ELLIPSE,
+        [NS_GEOM_BOX] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_PLANE] = EVERYTHING & ~PLANE & ~HFIELD,
+        [NS_GEOM_MESH] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_ELLIPSOID] = PLANE | HFIELD | SOLID,
         [NS_GEOM_POLYGON] = PLANE | CYLINDER,
         [NS_GEOM_ELLIPSE] = PLANE | CYLINDER,
         [NS_GEOM_POINTS] = PLANE,
+        [NS_GEOM_HFIELD] = SOLID,
     };
     bool plane = a->type == NS_GEOM_PLANE || b->type == NS_GEOM_PLANE;
     return (partners[a->type] >> b->type & 1) && has_shape(a, plane) && has_shape(b, plane);

@@ -21,7 +21,10 @@
 // ---- which pairs ---------------------------------------------------------------------------
 
 enum { PAIRS = sizeof all / sizeof *all };
-enum { CONVEX_PAIRS = sizeof convex_pairs / sizeof *convex_pairs };
+enum {
+    CONVEX_PAIRS = sizeof convex_pairs / sizeof *convex_pairs,
+    HFIELD_PAIRS = sizeof hfield_pairs / sizeof *hfield_pairs
+};
 
 // Bodies of a pair near each other; a rod is put along the plate's axis, at heights that overlap.
 static void random_pair(ns_rng* rng, const pair_of_types* pair, body* a, body* b) {
@@ -38,8 +41,8 @@ static void random_pair(ns_rng* rng, const pair_of_types* pair, body* a, body* b
 static void slots_are_as_documented(void** state) {
     (void)state;
     uint32_t handled = 0;
-    for (ns_geom_type a = 0; a <= NS_GEOM_POINTS; a++) {
-        for (ns_geom_type b = 0; b <= NS_GEOM_POINTS; b++) {
+    for (ns_geom_type a = 0; a <= NS_GEOM_HFIELD; a++) {
+        for (ns_geom_type b = 0; b <= NS_GEOM_HFIELD; b++) {
             uint32_t na = a == NS_GEOM_POLYGON ? 6 : 5, nb = b == NS_GEOM_POLYGON ? 6 : 5;
             uint32_t want = 0;
             for (int k = 0; k < PAIRS; k++) {
@@ -52,11 +55,16 @@ static void slots_are_as_documented(void** state) {
                      swapped = convex_pairs[k].a == b && convex_pairs[k].b == a;
                 if (same || swapped) want = convex_pairs[k].slots;
             }
+            for (int k = 0; k < HFIELD_PAIRS; k++) {
+                bool same = hfield_pairs[k].a == a && hfield_pairs[k].b == b,
+                     swapped = hfield_pairs[k].a == b && hfield_pairs[k].b == a;
+                if (same || swapped) want = hfield_pairs[k].slots;
+            }
             assert_int_equal(nsi_contact_slots(a, na, b, nb), want);
             handled += want > 0;
         }
     }
-    assert_int_equal(handled, 2 * (PAIRS + CONVEX_PAIRS) - 6); // six are of one type
+    assert_int_equal(handled, 2 * (PAIRS + CONVEX_PAIRS + HFIELD_PAIRS) - 6); // six are of one type
     assert_int_equal(nsi_contact_slots(NS_GEOM_MESH, 129, NS_GEOM_BOX, 0), 0);
     assert_int_equal(nsi_contact_slots(NS_GEOM_MESH, 0, NS_GEOM_PLANE, 0), 0);
     assert_int_equal(nsi_contact_slots(NS_GEOM_CYLINDER, 0, NS_GEOM_POLYGON, 2), 0);
@@ -222,26 +230,26 @@ typedef struct resting {
 
 static const resting restings[] = {
     {"stack",
-     {NS_GEOM_BOX, {0, 0, 0.4}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_BOX, {0, 0, 0.4}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"small on large",
-     {NS_GEOM_BOX, {0.1, 0, 0.2999}, {0, 0, 0}, {0.1, 0.1, 0.1}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_BOX, {0.1, 0, 0.2999}, {0, 0, 0}, {0.1, 0.1, 0.1}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"capsules",
-     {NS_GEOM_CAPSULE, {0, 0, 0.2}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL},
-     {NS_GEOM_CAPSULE, {0.1, 0, 0}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL}},
+     {NS_GEOM_CAPSULE, {0, 0, 0.2}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL, {0}},
+     {NS_GEOM_CAPSULE, {0.1, 0, 0}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL, {0}}},
     {"capsule on box",
-     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"capsule over box",
-     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.6, 0}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.6, 0}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"ball on box",
-     {NS_GEOM_SPHERE, {0.1, 0, 0.3}, {0, 0, 0}, {0.1, 0, 0}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_SPHERE, {0.1, 0, 0.3}, {0, 0, 0}, {0.1, 0, 0}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"cylinder on plane",
-     {NS_GEOM_CYLINDER, {0, 0, 0.3}, {0, 0, 0}, {0.1, 0.3, 0}, 0, NULL},
-     {NS_GEOM_PLANE, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, NULL}},
+     {NS_GEOM_CYLINDER, {0, 0, 0.3}, {0, 0, 0}, {0.1, 0.3, 0}, 0, NULL, {0}},
+     {NS_GEOM_PLANE, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, NULL, {0}}},
 };
 
 enum { RESTINGS = sizeof restings / sizeof *restings };

@@ -225,7 +225,7 @@ static void assets_are_looked_up(void** state) {
     assert_int_equal(ns_model_geom(model, 2)->nvertex, 4);
     assert_false(ns_model_geom(model, 2)->visual);
     assert_true(modelfile_notes(model, "names a mesh that is not among the assets"));
-    assert_true(modelfile_notes(model, "is of type hfield, which is not represented"));
+    assert_true(modelfile_notes(model, "names a hfield that is not among the assets"));
     assert_true(modelfile_notes(model, "is a mesh, whose mass is not computed"));
     assert_true(modelfile_notes(model, "<texture name=\"t\"> is not represented"));
     ns_model_free(model);

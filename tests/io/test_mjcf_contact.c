@@ -152,10 +152,10 @@ static void what_contact_lacks_is_listed(void** state) {
         "</contact></mujoco>");
     static const char* const notes[] = {
         "line 1: <geom name=\"floor\"> solref: not represented; changes the motion",
-        "line 2: <geom name=\"hills\"> hfield: not represented; changes the motion",
         "line 3: <geom name=\"a\"> user: not represented",
         "line 3: <geom name=\"a\"> solimp, margin: not represented; changes the motion",
         "line 9: <pair> gap: not represented; changes the motion",
+        "line 2: <geom name=\"hills\"> names a hfield that is not among the assets",
         ("line 2: <geom name=\"hills\"> is of type hfield, which is not represented; changes the "
          "motion where it touches something"),
         ("line 6: <pair> names the geom \"hills\", which is not represented; changes the motion"),

@@ -89,10 +89,32 @@ static void bad_shapes_and_vertices_are_named(void** state) {
     expect_geom_error(NULL, &geom, NS_ERR_LIMIT, "too many vertices, 5000");
 }
 
+static void bad_height_fields_are_named(void** state) {
+    (void)state;
+    ns_geom_def geom = geom_of(NS_GEOM_HFIELD, "g", NULL);
+    ns_model_builder* builder = new_builder();
+    assert_int_equal(ns_model_builder_add_geom(builder, &geom, NULL), NS_OK);
+    ns_model_builder_free(builder);
+    geom.nrow = 1;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "at least 2 rows and 2 columns");
+    geom.nrow = geom.ncol = UINT32_MAX;
+    expect_geom_error(NULL, &geom, NS_ERR_LIMIT, "too many elevations, 4294967295 x 4294967295");
+    geom = geom_of(NS_GEOM_HFIELD, "g", NULL);
+    geom.elevation = NULL;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "a height field needs elevation");
+    const double bad[4] = {0, 1, INFINITY, 0};
+    geom.elevation = bad;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "elevation must be finite");
+    geom = geom_of(NS_GEOM_BOX, "g", NULL);
+    geom.nrow = 3;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "only height fields have elevation");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_geometries_are_named),
         cmocka_unit_test(bad_shapes_and_vertices_are_named),
+        cmocka_unit_test(bad_height_fields_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

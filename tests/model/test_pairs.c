@@ -185,19 +185,20 @@ static void shapes_that_are_handled(void** state) {
     (void)state;
     // Rows and columns in the order of ns_geom_type.
     static const char* const table[] = {
-        "xxxxxxx...", // sphere
-        "xxxxxxx...", // capsule
-        "xxxxxxxxx.", // cylinder
-        "xxxxxxx...", // box
-        "xxxx.xxxxx", // plane
-        "xxxxxxx...", // mesh
-        "xxxxxxx...", // ellipsoid
-        "..x.x.....", // polygon
-        "..x.x.....", // ellipse
-        "....x.....", // points
+        "xxxxxxx...x", // sphere
+        "xxxxxxx...x", // capsule
+        "xxxxxxxxx.x", // cylinder
+        "xxxxxxx...x", // box
+        "xxxx.xxxxx.", // plane
+        "xxxxxxx...x", // mesh
+        "xxxxxxx...x", // ellipsoid
+        "..x.x......", // polygon
+        "..x.x......", // ellipse
+        "....x......", // points
+        "xxxx.xx....", // height field
     };
-    for (uint32_t a = 0; a <= NS_GEOM_POINTS; a++) {
-        for (uint32_t b = 0; b <= NS_GEOM_POINTS; b++) {
+    for (uint32_t a = 0; a <= NS_GEOM_HFIELD; a++) {
+        for (uint32_t b = 0; b <= NS_GEOM_HFIELD; b++) {
             ns_geom_def x = geom_of((ns_geom_type)a, "x", NULL);
             ns_geom_def y = geom_of((ns_geom_type)b, "y", NULL);
             assert_int_equal(nsi_geoms_can_touch(&x, &y), table[a][b] == 'x');
@@ -380,6 +381,7 @@ static void geometries_in_pairs_have_parameters(void** state) {
         {NS_GEOM_POLYGON, {"half_thickness"}, "m"},
         {NS_GEOM_ELLIPSE, {"half/x", "half/y", "half_thickness"}, "m"},
         {NS_GEOM_POINTS, {NULL}, ""},
+        {NS_GEOM_HFIELD, {"half/x", "half/y", "height"}, "m"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ns_model_builder* builder = new_builder();
@@ -391,7 +393,8 @@ static void geometries_in_pairs_have_parameters(void** state) {
         geom.pose.position[1] = 0.25;
         for (int i = 0; i < 3; i++) geom.size[i] = 0.1 * (i + 1);
         add_geom(builder, &geom);
-        add_shape(builder, NS_GEOM_PLANE, "p", NULL);
+        bool hfield = cases[k].type == NS_GEOM_HFIELD; // which touches no plane
+        add_shape(builder, hfield ? NS_GEOM_SPHERE : NS_GEOM_PLANE, "p", NULL);
         ns_model* model = finish(builder);
 
         assert_int_equal(model->geoms[0].param, NSI_NONE);
@@ -417,7 +420,7 @@ static void geometries_in_pairs_have_parameters(void** state) {
         }
         assert_int_equal(model->geoms[2].param, at + NSI_GEOM_SIZE + count);
         param_of(model, at + NSI_GEOM_SIZE + count, "geom/p/origin/x");
-        assert_int_equal(model->contacts[0].param, at + 2 * NSI_GEOM_SIZE + count);
+        assert_int_equal(model->contacts[0].param, at + 2 * NSI_GEOM_SIZE + count + hfield);
         assert_int_equal(ns_model_get_sizes(model).nparam,
                          model->contacts[0].param + model->ncontact_param);
         ns_model_free(model);
