@@ -148,7 +148,8 @@ typedef struct ns_geom_def {
     double color[4];    ///< red green blue alpha, 0 to 1. Default 0.5 0.5 0.5 1
 
     const double* vertices; ///< (nvertex x 3) in the geometry's frame; z of an outline is ignored.
-    uint32_t nvertex;       ///< Meshes (scaled by `size`), polygons, points. Default NULL, 0
+    uint32_t nvertex; ///< Meshes (scaled by `size`), polygons, points. Of a mesh with more than
+                      ///< 128 only the corners of the convex hull stay. Default NULL, 0
 
     /// Of a height field: (nrow x ncol), at least 2 x 2. Rows are along x and begin at y = -size[1],
     /// columns at x = -size[0]; the surface is at z = size[2] * elevation. Default NULL, 0, 0

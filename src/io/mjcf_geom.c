@@ -43,16 +43,18 @@ static bool read_hull(nsi_mjcf* m, const nsi_xml_element* mesh, const nsi_mesh**
     double* numbers;
     uint32_t count;
     nsi_hull hull;
-    nsi_hull_start(&hull);
+    nsi_hull_start(&hull, &m->reader->allocator);
     *out = NULL;
     bool read = read_vertex_list(m, mesh, 3, &numbers, &count);
     for (uint32_t i = 0; read && i < count; i += 3) {
         if (nsi_hull_add(&hull, numbers + i)) continue;
         read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE, "vertex %u is beyond 1e9", i / 3);
     }
+    nsi_mesh found;
+    ns_status status = nsi_hull_finish(&hull, &found);
     if (read && count > 0) {
-        nsi_mesh* corners = nsi_arena_alloc(&m->strings, sizeof *corners);
-        if (corners) nsi_hull_finish(&hull, corners);
+        nsi_mesh* corners = status == NS_OK ? nsi_arena_alloc(&m->strings, sizeof *corners) : NULL;
+        if (corners) *corners = found;
         read = corners || nsi_reader_fail_nomem(m->reader);
         *out = corners;
     }

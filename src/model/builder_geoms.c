@@ -2,6 +2,8 @@
 
 #include "model/builder.h"
 
+#include "math/convex_hull.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -139,6 +141,21 @@ static ns_status check_elevation(const ns_model_builder* builder, const ns_geom_
     return nsi_builder_check_numbers(of, "elevation", def->elevation, def->nrow * def->ncol, error);
 }
 
+// Of a mesh with many vertices only the corners of its hull stay; false when out of memory.
+static bool keep_mesh_corners(const ns_model_builder* builder, double* vertices, uint32_t* count) {
+    uint32_t kept = 0;
+    bool* is_corner = nsi_alloc(&builder->allocator, *count * sizeof *is_corner);
+    bool found =
+        is_corner && nsi_convex_hull(vertices, *count, &builder->allocator, is_corner) == NS_OK;
+    for (uint32_t k = 0; found && k < *count; k++) {
+        if (!is_corner[k]) continue;
+        memmove(vertices + 3 * (size_t)kept++, vertices + 3 * (size_t)k, 3 * sizeof *vertices);
+    }
+    nsi_free(&builder->allocator, is_corner);
+    if (found) *count = kept;
+    return found;
+}
+
 // Copy what a geometry points to; false when out of memory.
 static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
     def->name = nsi_builder_keep(builder, def->name);
@@ -164,6 +181,9 @@ static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
     memcpy(vertices, def->vertices, size);
     if (def->type == NS_GEOM_POLYGON) nsi_outline_orient(vertices, def->nvertex);
     def->vertices = vertices;
+    if (def->type == NS_GEOM_MESH && def->nvertex > NSI_MAX_HULL_VERTICES) {
+        kept = kept && keep_mesh_corners(builder, vertices, &def->nvertex);
+    }
     return kept;
 }
 
