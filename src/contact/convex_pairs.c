@@ -197,8 +197,9 @@ static vec3 convex_normal(const convex_pair* p) {
 
 // ---- points --------------------------------------------------------------------------------
 
+// `incident`: the normal of the incident face; NULL for pairs with one slot, which have none.
 static nsi_contact_point convex_point(const convex_pair* p, uint32_t slot, vec3 n,
-                                      const vec3 curved[2], vec3 incident) {
+                                      const vec3 curved[2], const vec3* incident) {
     uint32_t at = NSI_CONVEX_FIRST_SLOT + slot * NSI_CONVEX_SLOT_SIZE;
     ns_expr of_b = p->y[at + NSI_CONVEX_OWNER], of_a = ns_not(of_b), zero = ns_const(0.0);
 
@@ -213,20 +214,37 @@ static nsi_contact_point convex_point(const convex_pair* p, uint32_t slot, vec3 
     e = turn_either(p, of_a, output3(p, at + NSI_CONVEX_SIDE));
 
     // Where they meet.
-    vec3 m = v3_select(p->y[at + NSI_CONVEX_END], e, v3_cross(n, e));
+    vec3 m = v3_cross(n, e);
+    if (incident) m = v3_select(p->y[at + NSI_CONVEX_END], e, m);
     ns_expr cosine = v3_dot(m, u);
     ns_expr meets = ns_gt(ns_mul(cosine, cosine), ns_const(NO_LENGTH * NO_LENGTH));
     ns_expr t = ns_div(v3_dot(m, v3_sub(q, X)), ns_select(meets, cosine, ns_const(1.0)));
     X = v3_add(X, v3_scale(ns_select(meets, t, zero), u));
 
     // The gap of the core shapes, from b to a, then half way between the surfaces.
-    vec3 plane = v3_select(p->y[at + NSI_CONVEX_CORNER], incident, n);
-    ns_expr height = ns_div(v3_dot(plane, v3_sub(X, q)), v3_dot(plane, n));
+    ns_expr height = v3_dot(n, v3_sub(X, q));
+    if (incident) {
+        vec3 plane = v3_select(p->y[at + NSI_CONVEX_CORNER], *incident, n);
+        height = ns_div(v3_dot(plane, v3_sub(X, q)), v3_dot(plane, n));
+    }
     ns_expr more = half(ns_sub(p->radius[1], p->radius[0]));
     vec3 middle = v3_add(X, v3_scale(ns_sub(more, half(height)), n));
     ns_expr gap = ns_select(of_b, ns_neg(height), height);
     gap = ns_sub(ns_sub(gap, p->radius[0]), p->radius[1]);
     return (nsi_contact_point){middle, n, gap, p->y[at + NSI_CONVEX_EXISTS]};
+}
+
+// The normal of the incident face; n when there is none.
+static vec3 incident_normal(const convex_pair* p, vec3 n) {
+    vec3 f[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        vec3 direction = output3(p, NSI_CONVEX_INCIDENT + 1 + 3 * k);
+        f[k] = turn_either(p, p->y[NSI_CONVEX_INCIDENT], direction);
+        f[k] = v3_scale(inverse_length(f[k]), f[k]);
+    }
+    vec3 normal = v3_cross(f[0], f[1]);
+    ns_expr flat = ns_gt(ns_abs(v3_dot(normal, n)), ns_const(NO_LENGTH));
+    return v3_select(flat, normal, n);
 }
 
 // ---- both ----------------------------------------------------------------------------------
@@ -263,18 +281,15 @@ void nsi_convex_convex(const nsi_shape* a, const nsi_shape* b, nsi_contact_point
     nsi_id node = nsi_graph_block(graph, &block);
     for (uint32_t k = 0; k < NSI_CONVEX_OUTPUTS; k++) p.y[k].id = nsi_graph_out(graph, node, k);
 
-    // The normal, what it adds to anchors, and the plane of the incident face.
-    vec3 n = convex_normal(&p), curved[2] = {bulge(&p, 0, n), bulge(&p, 1, n)}, f[2];
-    for (uint32_t k = 0; k < 2; k++) {
-        f[k] =
-            turn_either(&p, p.y[NSI_CONVEX_INCIDENT], output3(&p, NSI_CONVEX_INCIDENT + 1 + 3 * k));
-        f[k] = v3_scale(inverse_length(f[k]), f[k]);
-    }
-    vec3 incident = v3_cross(f[0], f[1]);
-    ns_expr flat = ns_gt(ns_abs(v3_dot(incident, n)), ns_const(NO_LENGTH));
-    incident = v3_select(flat, incident, n);
+    // The normal, and what it adds to anchors.
+    vec3 n = convex_normal(&p), curved[2] = {bulge(&p, 0, n), bulge(&p, 1, n)};
     uint32_t slots = nsi_contact_slots(a->type, a->nvertex, b->type, b->nvertex);
-    for (uint32_t k = 0; k < slots; k++) {
-        out[k] = convex_point(&p, k, n, curved, incident);
+    if (slots == 1) {
+        out[0] = convex_point(&p, 0, n, curved, NULL);
+        return;
     }
+
+    // Points of faces.
+    vec3 incident = incident_normal(&p, n);
+    for (uint32_t k = 0; k < slots; k++) out[k] = convex_point(&p, k, n, curved, &incident);
 }

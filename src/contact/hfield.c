@@ -27,7 +27,7 @@ static nsi_id field_block(const nsi_block_kind* kind, const nsi_shape* field, ui
                           const ns_expr* own, uint32_t nown) {
     ns_graph* graph = nsi_trace_graph();
     uint32_t grid = field->nrow * field->ncol, count = 0;
-    nsi_id* inputs = nsi_arena_alloc(&graph->arena, (3 + nown + grid) * sizeof *inputs);
+    nsi_id* inputs = nsi_alloc(&graph->allocator, (3 + nown + grid) * sizeof *inputs);
     if (!inputs) {
         nsi_graph_fail(graph, NS_ERR_NOMEM, "out of memory");
         return NSI_NONE;
@@ -41,7 +41,9 @@ static nsi_id field_block(const nsi_block_kind* kind, const nsi_shape* field, ui
                        .inputs = inputs,
                        .source = NSI_NONE,
                        .sink = NSI_NONE};
-    return nsi_graph_block(graph, &block);
+    nsi_id node = nsi_graph_block(graph, &block);
+    nsi_free(&graph->allocator, inputs);
+    return node;
 }
 
 static ns_expr block_out(nsi_id node, uint32_t k) {

@@ -447,8 +447,12 @@ static uint32_t operations(const body* a, const body* b, bool ground) {
     for (int k = 0; k < 2; k++) {
         const body* from = k ? b : a;
         bool constant = k == 1 && ground;
-        s[k] =
-            (nsi_shape){.type = from->type, .nvertex = from->nvertex, .vertices = from->vertices};
+        s[k] = (nsi_shape){.type = from->type,
+                           .nvertex = from->nvertex,
+                           .vertices = from->vertices,
+                           .nrow = from->grid.nrow,
+                           .ncol = from->grid.ncol,
+                           .elevation = from->grid.elevation};
         for (int i = 0; i < 3; i++) {
             char name[16];
             snprintf(name, sizeof name, "p%d%d", k, i);
@@ -495,6 +499,25 @@ static void pairs_cost_little(void** state) {
         if (plane) print_message(", %u on a moving plane", operations(&a, &b, false));
         print_message("\n");
         assert_true(n <= most[k]);
+    }
+}
+
+// Of both tables whose features come from a block, which is one operation here.
+static void pairs_with_blocks_cost_little(void** state) {
+    (void)state;
+    static const uint32_t most_convex[CONVEX_PAIRS] = {730,  840,  490,  1060, 870,  820, 1730, 970,
+                                                       1490, 1940, 1180, 1730, 1290, 970, 1490};
+    static const uint32_t most_hfield[HFIELD_PAIRS] = {420, 660, 1490, 1770, 300, 820};
+    static const double elevation[4] = {0, 1, 1, 0};
+    ns_rng rng = ns_rng_seed(14);
+    for (int k = 0; k < CONVEX_PAIRS + HFIELD_PAIRS; k++) {
+        bool convex = k < CONVEX_PAIRS;
+        const pair_of_types* pair = convex ? &convex_pairs[k] : &hfield_pairs[k - CONVEX_PAIRS];
+        body a = random_body(&rng, pair->a), b = random_body(&rng, pair->b);
+        if (!convex) b.grid.nrow = b.grid.ncol = 2, b.grid.elevation = elevation;
+        uint32_t n = operations(&a, &b, false);
+        print_message("%-20s %2u slots %5u operations\n", pair->name, pair->slots, n);
+        assert_true(n <= (convex ? most_convex[k] : most_hfield[k - CONVEX_PAIRS]));
     }
 }
 
@@ -578,6 +601,7 @@ int main(void) {
         cmocka_unit_test(derivatives_pass_the_check),
         cmocka_unit_test(degenerate_poses_are_finite),
         cmocka_unit_test(pairs_cost_little),
+        cmocka_unit_test(pairs_with_blocks_cost_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
