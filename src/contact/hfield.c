@@ -67,18 +67,23 @@ static ns_expr inverse_or_zero(ns_expr x) {
     return ns_select(any, ns_div(one, ns_select(any, x, one)), ns_const(0.0));
 }
 
+// The normal of the triangle of a slot.
+static vec3 triangle_normal(const nsi_shape* field, nsi_id node, uint32_t at) {
+    vec3 sides[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        sides[k] = scaled_unit(field, block_out3(node, at + NSI_HFIELD_SIDES + 3 * k));
+    }
+    vec3 normal = v3_cross(sides[0], sides[1]);
+    ns_normalize(3, normal.e, normal.e);
+    return normal;
+}
+
 static nsi_contact_point ball_point(const nsi_shape* field, const ball* b, nsi_id node,
                                     uint32_t at) {
     ns_expr face = block_out(node, at + NSI_HFIELD_FACE);
     vec3 vertex = scaled_unit(field, block_out3(node, at + NSI_HFIELD_VERTEX));
-    vec3 edge = scaled_unit(field, block_out3(node, at + NSI_HFIELD_EDGE)), sides[2];
-    for (uint32_t k = 0; k < 2; k++) {
-        sides[k] = scaled_unit(field, block_out3(node, at + NSI_HFIELD_SIDES + 3 * k));
-    }
-
-    // From a face: along its normal.
-    vec3 d = v3_sub(b->centre, vertex), upwards = v3_cross(sides[0], sides[1]);
-    ns_normalize(3, upwards.e, upwards.e);
+    vec3 edge = scaled_unit(field, block_out3(node, at + NSI_HFIELD_EDGE));
+    vec3 d = v3_sub(b->centre, vertex), upwards = triangle_normal(field, node, at);
 
     // From an edge or a vertex: across the edge.
     ns_expr along = ns_mul(v3_dot(edge, d), inverse_or_zero(v3_dot(edge, edge)));
@@ -133,37 +138,48 @@ void nsi_mesh_hfield(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* 
     balls_hfield(b, corners, a->nvertex, out);
 }
 
-// The normal below the centre gives the ellipsoid's point that is lowest along it, and the face
-// nearest to that its plane. Edges and vertices of the surface are not seen.
-void nsi_ellipsoid_hfield(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
-    vec3 centre = to_local(b, a->position), x = centre, n = v3_zero(), vertex = v3_zero();
-    mat3 R = m3_mul(m3_transpose(b->R), a->R);
-    ns_expr exists = ns_const(1.0), reach = ns_const(0.0);
-    for (int step = 0; step < 2; step++) {
-        nsi_id node = balls_block(b, &(ball){x, ns_const(0.0)}, 1, false);
-        if (node == NSI_NONE) return;
-        vec3 sides[2], l;
-        for (uint32_t k = 0; k < 2; k++) {
-            sides[k] = scaled_unit(b, block_out3(node, NSI_HFIELD_SIDES + 3 * k));
-        }
-        n = v3_cross(sides[0], sides[1]);
-        ns_normalize(3, n.e, n.e);
-        vertex = scaled_unit(b, block_out3(node, NSI_HFIELD_VERTEX));
-        exists = block_out(node, NSI_HFIELD_EXISTS);
+// From the centre of an ellipsoid, with the orientation R, to its point x that is furthest against n:
+// x is along -D^2 n with D = diag(half axes), at n . x = -|D n|, which is `reach`.
+static vec3 furthest_against(const nsi_shape* ellipsoid, mat3 R, vec3 n, ns_expr* reach) {
+    vec3 l = m3_apply_t(R, n);
+    for (int i = 0; i < 3; i++) l.e[i] = ns_mul(ellipsoid->size[i], l.e[i]);
+    *reach = ns_norm(3, l.e);
+    ns_normalize(3, l.e, l.e);
+    for (int i = 0; i < 3; i++) l.e[i] = ns_neg(ns_mul(ellipsoid->size[i], l.e[i]));
+    return m3_apply(R, l);
+}
 
-        // n . x is least at x = -D^2 n / |D n| with D = diag(half axes).
-        l = m3_apply_t(R, n);
-        for (int i = 0; i < 3; i++) l.e[i] = ns_mul(a->size[i], l.e[i]);
-        reach = ns_norm(3, l.e);
-        ns_normalize(3, l.e, l.e);
-        for (int i = 0; i < 3; i++) l.e[i] = ns_neg(ns_mul(a->size[i], l.e[i]));
-        x = v3_add(centre, m3_apply(R, l));
+// Faces near a ball around the ellipsoid give its points that are furthest against their normals, and
+// the faces nearest to those their planes. Edges and vertices of the surface are not seen.
+void nsi_ellipsoid_hfield(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
+    mat3 R = m3_mul(m3_transpose(b->R), a->R);
+    vec3 centre = to_local(b, a->position);
+    ball points[NSI_HFIELD_NEAREST];
+    ns_expr reach;
+
+    // Points of the ellipsoid.
+    ball whole = {centre, ns_max(a->size[0], ns_max(a->size[1], a->size[2]))};
+    nsi_id around = balls_block(b, &whole, 1, true);
+    if (around == NSI_NONE) return;
+    for (uint32_t k = 0; k < NSI_HFIELD_NEAREST; k++) {
+        vec3 n = triangle_normal(b, around, k * NSI_HFIELD_SLOT_SIZE);
+        points[k] = (ball){v3_add(centre, furthest_against(a, R, n, &reach)), ns_const(0.0)};
     }
-    ns_expr gap = ns_sub(v3_dot(n, v3_sub(centre, vertex)), reach);
-    out[0] = (nsi_contact_point){.position = to_world(b, v3_sub(x, v3_scale(half(gap), n))),
-                                 .normal = m3_apply(b->R, n),
-                                 .gap = gap,
-                                 .exists = exists};
+
+    // The ellipsoid against the planes of the faces there.
+    nsi_id node = balls_block(b, points, NSI_HFIELD_NEAREST, false);
+    for (uint32_t k = 0; k < NSI_HFIELD_NEAREST && node != NSI_NONE; k++) {
+        uint32_t at = k * NSI_HFIELD_SLOT_SIZE;
+        vec3 n = triangle_normal(b, node, at), x = furthest_against(a, R, n, &reach);
+        vec3 vertex = scaled_unit(b, block_out3(node, at + NSI_HFIELD_VERTEX));
+        ns_expr gap = ns_sub(v3_dot(n, v3_sub(centre, vertex)), reach);
+        vec3 middle = v3_sub(v3_add(centre, x), v3_scale(half(gap), n));
+        out[k] = (nsi_contact_point){.position = to_world(b, middle),
+                                     .normal = m3_apply(b->R, n),
+                                     .gap = gap,
+                                     .exists = ns_and(block_out(around, at + NSI_HFIELD_EXISTS),
+                                                      block_out(node, at + NSI_HFIELD_EXISTS))};
+    }
 }
 
 // ---- peaks ---------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ static const pair pairs[] = {
     {NS_GEOM_CAPSULE, NS_GEOM_HFIELD, 6, 0, nsi_capsule_hfield},
     {NS_GEOM_CYLINDER, NS_GEOM_HFIELD, 10, 0, nsi_cylinder_hfield},
     {NS_GEOM_BOX, NS_GEOM_HFIELD, 12, 0, nsi_box_hfield},
-    {NS_GEOM_ELLIPSOID, NS_GEOM_HFIELD, 1, 0, nsi_ellipsoid_hfield},
+    {NS_GEOM_ELLIPSOID, NS_GEOM_HFIELD, 3, 0, nsi_ellipsoid_hfield},
     {NS_GEOM_MESH, NS_GEOM_HFIELD, 0, 1, nsi_mesh_hfield},
     {NS_GEOM_CYLINDER, NS_GEOM_POLYGON, 1, 0, nsi_rod_polygon},
     {NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, 1, 0, nsi_rod_ellipse},

@@ -335,7 +335,7 @@ static const pair_of_types hfield_pairs[] = {
     {"capsule-hfield", NS_GEOM_CAPSULE, NS_GEOM_HFIELD, 6},
     {"cylinder-hfield", NS_GEOM_CYLINDER, NS_GEOM_HFIELD, 10},
     {"box-hfield", NS_GEOM_BOX, NS_GEOM_HFIELD, 12},
-    {"ellipsoid-hfield", NS_GEOM_ELLIPSOID, NS_GEOM_HFIELD, 1},
+    {"ellipsoid-hfield", NS_GEOM_ELLIPSOID, NS_GEOM_HFIELD, 3},
     {"mesh-hfield", NS_GEOM_MESH, NS_GEOM_HFIELD, 5},
 };
 
