@@ -235,6 +235,20 @@ static void derivatives_of_flat_contacts(void** state) {
     }
 }
 
+static void assert_finite_derivatives(const machine* m, const body* a, const body* b) {
+    ns_graph* graph = NULL;
+    assert_int_equal(ns_graph_jvp(m->graph, NULL, &graph, NULL), NS_OK);
+    machine jvp = machine_of(graph, m->slots);
+    for (int i = 0; i < INPUTS; i++) {
+        double in[2 * INPUTS] = {0}, out[2 * MAX_SLOTS * SLOT];
+        fill_inputs(a, b, in);
+        in[INPUTS + i] = 1.0;
+        ns_program_run(jvp.program, &(ns_run){.in = in, .out = out, .work = jvp.work});
+        for (uint32_t j = 0; j < 2 * m->slots * SLOT; j++) assert_true(isfinite(out[j]));
+    }
+    machine_free(&jvp);
+}
+
 // Exactly flat, coincident, touching: everything finite.
 static void derivatives_are_finite(void** state) {
     (void)state;
@@ -250,18 +264,91 @@ static void derivatives_are_finite(void** state) {
             memcpy(b.w, a.w, sizeof a.w);
         }
         machine m = machine_create(&a, &b);
-        ns_graph* graph = NULL;
-        assert_int_equal(ns_graph_jvp(m.graph, NULL, &graph, NULL), NS_OK);
-        machine jvp = machine_of(graph, m.slots);
-        for (int i = 0; i < INPUTS; i++) {
-            double in[2 * INPUTS] = {0}, out[2 * MAX_SLOTS * SLOT];
-            fill_inputs(&a, &b, in);
-            in[INPUTS + i] = 1.0;
-            ns_program_run(jvp.program, &(ns_run){.in = in, .out = out, .work = jvp.work});
-            for (uint32_t j = 0; j < 2 * m.slots * SLOT; j++) assert_true(isfinite(out[j]));
-        }
+        assert_finite_derivatives(&m, &a, &b);
         machine_free(&m);
-        machine_free(&jvp);
+    }
+}
+
+// Meshes without volume, mirrored, of copies of one vertex.
+static void degenerate_meshes_touch(void** state) {
+    (void)state;
+    static const double square[] = {-1, -1, 0, 1, -1, 0, -1, 1, 0, 1, 1, 0};
+    static const double line[] = {-1, 0, 0, 1, 0, 0}, copies[9] = {0};
+#define BOX_BELOW                                                                                  \
+    {                                                                                              \
+        NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.4, 0.2}, 0, NULL, {                             \
+            0                                                                                      \
+        }                                                                                          \
+    }
+    static const struct {
+        const char* name;
+        body a, b;
+        uint32_t points;
+        double gap;
+    } cases[] = {
+        {"square on box",
+         {NS_GEOM_MESH, {0, 0, 0.3}, {0, 0, 0}, {0.1, 0.1, 0.1}, 4, square, {0}},
+         BOX_BELOW,
+         4,
+         0.1},
+        {"square in box",
+         {NS_GEOM_MESH, {0, 0, 0.15}, {0, 0, 0}, {0.1, 0.1, 0.1}, 4, square, {0}},
+         BOX_BELOW,
+         4,
+         -0.05},
+        {"mirrored square on box",
+         {NS_GEOM_MESH, {0, 0, 0.21}, {0, 0, 0}, {-0.1, 0.1, 0.1}, 4, square, {0}},
+         BOX_BELOW,
+         4,
+         0.01},
+        {"square on square",
+         {NS_GEOM_MESH, {0, 0, 0.1}, {0, 0, 0}, {0.1, 0.1, 0.1}, 4, square, {0}},
+         {NS_GEOM_MESH, {0, 0, 0}, {0, 0, 0}, {0.1, 0.1, 0.1}, 4, square, {0}},
+         4,
+         0.1},
+        {"square in square",
+         {NS_GEOM_MESH, {0, 0, 0}, {0, 0, 0}, {0.1, 0.1, 0.1}, 4, square, {0}},
+         {NS_GEOM_MESH, {0, 0, 0}, {0, 0, 0}, {0.1, 0.1, 0.1}, 4, square, {0}},
+         4,
+         0.0},
+        {"line on box",
+         {NS_GEOM_MESH, {0, 0, 0.3}, {0, 0, 0}, {0.1, 0.1, 0.1}, 2, line, {0}},
+         BOX_BELOW,
+         2,
+         0.1},
+        {"crossed lines",
+         {NS_GEOM_MESH, {0, 0, 0}, {0, 0, 0}, {0.1, 0.1, 0.1}, 2, line, {0}},
+         {NS_GEOM_MESH, {0, 0, 0}, {0, 0, 1}, {0.1, 0.1, 0.1}, 2, line, {0}},
+         1,
+         0.0},
+        {"point in box",
+         {NS_GEOM_MESH, {0, 0, 0.15}, {0, 0, 0}, {0.1, 0.1, 0.1}, 3, copies, {0}},
+         BOX_BELOW,
+         1,
+         -0.05},
+        {"point on point",
+         {NS_GEOM_MESH, {0, 0, 0}, {0, 0, 0}, {0.1, 0.1, 0.1}, 3, copies, {0}},
+         {NS_GEOM_MESH, {0, 0, 0}, {0, 0, 0}, {0.1, 0.1, 0.1}, 3, copies, {0}},
+         1,
+         0.0},
+        {"mesh without size",
+         {NS_GEOM_MESH, {0, 0, 0.21}, {0, 0, 0}, {0, 0, 0}, 4, square, {0}},
+         BOX_BELOW,
+         1,
+         0.01},
+    };
+#undef BOX_BELOW
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        machine m = machine_create(&cases[k].a, &cases[k].b);
+        point got[MAX_SLOTS] = {0};
+        machine_run(&m, &cases[k].a, &cases[k].b, got);
+        if (existing(&m, got) != cases[k].points || fabs(got[0].gap - cases[k].gap) > 1e-12 ||
+            fabs(fabs(got[0].normal[2]) - 1.0) > 1e-9) {
+            fail_msg("%s: %u points, gap %g, normal %g", cases[k].name, existing(&m, got),
+                     got[0].gap, got[0].normal[2]);
+        }
+        assert_finite_derivatives(&m, &cases[k].a, &cases[k].b);
+        machine_free(&m);
     }
 }
 
@@ -384,9 +471,13 @@ static void bodies_come_to_rest(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(balls_in_disguise),      cmocka_unit_test(flat_shapes_have_several_points),
-        cmocka_unit_test(derivatives_are_finite), cmocka_unit_test(derivatives_of_flat_contacts),
-        cmocka_unit_test(derivatives_are_right),  cmocka_unit_test(bodies_come_to_rest),
+        cmocka_unit_test(balls_in_disguise),
+        cmocka_unit_test(flat_shapes_have_several_points),
+        cmocka_unit_test(derivatives_are_finite),
+        cmocka_unit_test(degenerate_meshes_touch),
+        cmocka_unit_test(derivatives_of_flat_contacts),
+        cmocka_unit_test(derivatives_are_right),
+        cmocka_unit_test(bodies_come_to_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
