@@ -428,7 +428,7 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   upper, limit_stiffness, limit_damping
 ///   actuator/<a>/gear, kp, kd
 ///   geom/<g>/origin/x..z and origin/rx ry rz (as for joints), and its sizes: radius, half_length,
-///   half/x..z, half_thickness, scale/x..z; of geometries that are in a pair
+///   half/x..z, height, half_thickness, scale/x..z; of geometries that are in a pair
 ///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
 ///   stiffness, damping, exponent, mu_static, transition_velocity
 ///   world/gravity/x..z
