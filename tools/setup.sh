@@ -8,9 +8,9 @@
 
 set -eu
 
-build="gcc make cmake libc6-dev libexpat1-dev libjansson-dev libyaml-dev zlib1g-dev
+build="gcc make cmake libc6-dev libexpat1-dev libjansson-dev libyaml-dev zlib1g-dev libqhull-dev
     libopenblas-pthread-dev liblapacke-dev liblbfgs-dev libnlopt-dev libcivetweb-dev"
-test="$build clang libcmocka-dev libcminpack-dev"
+test="$build clang libcmocka-dev libcminpack-dev libccd-dev"
 optional_test="libmujoco-dev" # not in every release: what cannot be had is left out
 # Of pages, which need a browser and its language. They may be there from elsewhere, and Debian's npm
 # does not go with another node.

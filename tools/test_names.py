@@ -32,6 +32,8 @@ EXCEPTIONS = {
     "src/contact/baumgarte.c": "contact/test_cases contact/test_resting",
     "src/contact/convex_kernels.c": "contact/test_convex_block",
     "src/contact/contact_rows.c": "contact/test_forces contact/test_cases",
+    "src/contact/convex_features.c": "contact/test_convex_pairs contact/test_convex_distance",
+    "src/contact/hfield_features.c": "contact/test_hfield",
     "src/contact/ncp_kernels.c": "contact/test_ncp",
     "src/contact/second_derivative_kernels.c": "contact/test_second_derivative",
     "src/contact/stages.c": "contact/test_laws contact/test_cases",

@@ -128,7 +128,8 @@ NS_API ns_link_def ns_default_link_def(void);
     X(NS_GEOM_POLYGON, "polygon",                                                                  \
       "a plate: outline `vertices` in the x-y plane, any simple polygon; half thickness")          \
     X(NS_GEOM_ELLIPSE, "ellipse", "a plate: half axes along x and y, half thickness")              \
-    X(NS_GEOM_POINTS, "points", "contact points at `vertices`, with no surface between them")
+    X(NS_GEOM_POINTS, "points", "contact points at `vertices`, with no surface between them")      \
+    X(NS_GEOM_HFIELD, "hfield", "terrain: half lengths along x and y, height of `elevation` 1")
 
 typedef enum ns_geom_type { NS_GEOM_TYPE_MAP(NS_CHOICE_VALUE) } ns_geom_type;
 extern NS_API const ns_choices ns_geom_types;
@@ -147,7 +148,13 @@ typedef struct ns_geom_def {
     double color[4];    ///< red green blue alpha, 0 to 1. Default 0.5 0.5 0.5 1
 
     const double* vertices; ///< (nvertex x 3) in the geometry's frame; z of an outline is ignored.
-    uint32_t nvertex;       ///< Meshes (scaled by `size`), polygons, points. Default NULL, 0
+    uint32_t nvertex; ///< Meshes (scaled by `size`), polygons, points. Of a mesh with more than
+                      ///< 128 only the corners of the convex hull stay. Default NULL, 0
+
+    /// Of a height field: (nrow x ncol), at least 2 x 2. Rows are along x and begin at y = -size[1],
+    /// columns at x = -size[0]; the surface is at z = size[2] * elevation. Default NULL, 0, 0
+    const double* elevation;
+    uint32_t nrow, ncol;
 
     double restitution; ///< 0 to 1. Default 0
     double stiffness;   ///< of the spring model, see ns_contact_def. Default NS_CONTACT_AUTO
@@ -427,7 +434,7 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   upper, limit_stiffness, limit_damping
 ///   actuator/<a>/gear, kp, kd
 ///   geom/<g>/origin/x..z and origin/rx ry rz (as for joints), and its sizes: radius, half_length,
-///   half/x..z, half_thickness, scale/x..z; of geometries that are in a pair
+///   half/x..z, height, half_thickness, scale/x..z; of geometries that are in a pair
 ///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
 ///   mu_torsion, mu_rolling, stiffness, damping, exponent, mu_static, transition_velocity
 ///   world/gravity/x..z

@@ -45,7 +45,10 @@ nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint
                        .position =
                            v3(p[NSI_GEOM_ORIGIN], p[NSI_GEOM_ORIGIN + 1], p[NSI_GEOM_ORIGIN + 2]),
                        .nvertex = geom->def.nvertex,
-                       .vertices = geom->def.vertices};
+                       .vertices = geom->def.vertices,
+                       .nrow = geom->def.nrow,
+                       .ncol = geom->def.ncol,
+                       .elevation = geom->def.elevation};
     uint32_t nsize = nsi_geom_param_count(&geom->def) - NSI_GEOM_SIZE;
     for (uint32_t k = 0; k < 3; k++) {
         shape.size[k] = k < nsize ? p[NSI_GEOM_SIZE + k] : ns_const(geom->def.size[k]);
@@ -92,7 +95,8 @@ static ns_expr ball_square(const nsi_shape* s) {
         }
         if (s->type == NS_GEOM_POLYGON) half[2] = s->size[0];
         break;
-    case NS_GEOM_PLANE: break;
+    case NS_GEOM_PLANE:
+    case NS_GEOM_HFIELD: break; // they have no end below
     }
 
     // Its corner is the farthest.
@@ -102,12 +106,14 @@ static ns_expr ball_square(const nsi_shape* s) {
 
 // Can the two touch at all? Without roots: (ra + rb)^2 <= 2 (ra^2 + rb^2).
 static ns_expr are_near(const nsi_shape* a, const nsi_shape* b) {
-    if (a->type == NS_GEOM_PLANE) return are_near(b, a);
+    if (a->type == NS_GEOM_PLANE || a->type == NS_GEOM_HFIELD) return are_near(b, a);
     vec3 d = v3_sub(a->position, b->position);
     ns_expr zero = ns_const(0.0);
-    if (b->type == NS_GEOM_PLANE) {
-        if (a->type == NS_GEOM_SPHERE) return ns_const(1.0); // the gap is as cheap
+    bool hfield = b->type == NS_GEOM_HFIELD;
+    if (b->type == NS_GEOM_PLANE || hfield) {
+        if (a->type == NS_GEOM_SPHERE && !hfield) return ns_const(1.0); // the gap is as cheap
         ns_expr height = v3_dot(m3_column(b->R, 2), d);
+        if (hfield) height = ns_sub(height, b->size[2]); // above its highest point
         return ns_or(ns_lt(height, zero), ns_lt(ns_mul(height, height), ball_square(a)));
     }
     ns_expr reach = ns_mul(ns_const(2.0), ns_add(ball_square(a), ball_square(b)));

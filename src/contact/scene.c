@@ -154,20 +154,30 @@ static uint32_t add_geom(nsi_scene* s, const nsi_robot* robot, const uint32_t* b
     return number[geom];
 }
 
+// What functions know of a geometry.
+static nsi_shape shape_like(const ns_geom_def* g) {
+    return (nsi_shape){.type = g->type,
+                       .nvertex = g->nvertex,
+                       .vertices = g->vertices,
+                       .nrow = g->nrow,
+                       .ncol = g->ncol,
+                       .elevation = g->elevation};
+}
+
+static bool is_like(const nsi_shape* a, const nsi_shape* b) {
+    return a->type == b->type && a->vertices == b->vertices && a->elevation == b->elevation;
+}
+
 // The kind of a pair, traced if it is new; NSI_NONE on failure.
 static uint32_t add_kind(nsi_scene* s, const ns_geom_def* a, const ns_geom_def* b,
                          ns_error* error) {
+    const nsi_shape like[2] = {shape_like(a), shape_like(b)};
     for (uint32_t k = 0; k < s->nkind; k++) {
         const nsi_scene_kind* kind = &s->kinds[k];
-        if (kind->type[0] == a->type && kind->type[1] == b->type &&
-            kind->vertices[0] == a->vertices && kind->vertices[1] == b->vertices) {
-            return k;
-        }
+        if (is_like(&kind->like[0], &like[0]) && is_like(&kind->like[1], &like[1])) return k;
     }
     nsi_scene_kind* kind = &s->kinds[s->nkind];
-    *kind = (nsi_scene_kind){.type = {a->type, b->type},
-                             .nvertex = {a->nvertex, b->nvertex},
-                             .vertices = {a->vertices, b->vertices},
+    *kind = (nsi_scene_kind){.like = {like[0], like[1]},
                              .npoint = nsi_contact_slots(a->type, a->nvertex, b->type, b->nvertex)};
     if (kind->npoint > NSI_SCENE_MAX_POINTS) {
         nsi_set_error(error, NS_ERR_LIMIT,

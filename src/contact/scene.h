@@ -50,9 +50,7 @@ typedef struct nsi_scene_function {
 
 // Pairs of the same shapes.
 typedef struct nsi_scene_kind {
-    ns_geom_type type[2];
-    uint32_t nvertex[2];
-    const double* vertices[2];
+    nsi_shape like[2]; // without pose and size
     uint32_t npoint;
     nsi_scene_function start; // per point phi, vn, a, time; then per point rests, passes, late
     nsi_scene_function rows;  // per point three directions as wrenches about the origin (3 x 6)
@@ -74,7 +72,6 @@ typedef struct nsi_scene_pair {
     uint32_t pair; // of the model
     uint32_t a, b; // among the geometries here
     uint32_t kind;
-    double reach; // m, how far apart contacts matter: the margin
 } nsi_scene_pair;
 
 // Trees of bodies that move together, with their velocities.

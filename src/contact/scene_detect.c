@@ -31,7 +31,7 @@ typedef struct detect_box {
     double travel;             // m, of any of its points in a step, at most
 } detect_box;
 
-// Half lengths of a box around the shape, in the shape's axes; a plane has none.
+// Half lengths of a box around the shape, in the shape's axes; a ground has none.
 static void shape_half(const nsi_scene_geom* g, const double* size, double half[3]) {
     for (int k = 0; k < 3; k++) half[k] = 0.0;
     switch (g->type) {
@@ -60,7 +60,8 @@ static void shape_half(const nsi_scene_geom* g, const double* size, double half[
     case NS_GEOM_POINTS:
         for (int k = 0; k < 3; k++) half[k] = g->reach[k];
         break;
-    case NS_GEOM_PLANE: break;
+    case NS_GEOM_PLANE:
+    case NS_GEOM_HFIELD: break;
     }
 }
 
@@ -94,12 +95,18 @@ static detect_box find_box(const nsi_scene* s, const detect_layout* in, uint32_t
     return box;
 }
 
-// Could something in the box touch a plane, given by its pose?
-static bool is_near_plane(const double* plane, const detect_box* box, double reach) {
-    double height = 0.0;
+// Has the shape no end below, so that all that is not above it can touch it?
+static bool is_ground(const nsi_scene_geom* g) {
+    return g->type == NS_GEOM_PLANE || g->type == NS_GEOM_HFIELD;
+}
+
+// Could something in the box touch a ground, given by its pose and size?
+static bool is_near_ground(const nsi_scene_geom* g, const double* pose, const detect_box* box,
+                           double reach) {
+    double height = g->type == NS_GEOM_HFIELD ? -pose[14] : 0.0; // above its highest point
     for (int k = 0; k < 3; k++) {
-        double n = plane[3 * k + 2];
-        height += n * (box->centre[k] - plane[9 + k]) - fabs(n) * box->half[k];
+        double n = pose[3 * k + 2];
+        height += n * (box->centre[k] - pose[9 + k]) - fabs(n) * box->half[k];
     }
     return height <= reach;
 }
@@ -107,14 +114,11 @@ static bool is_near_plane(const double* plane, const detect_box* box, double rea
 static bool is_near(const nsi_scene* s, const detect_layout* in, const detect_box* boxes,
                     uint32_t pair) {
     const nsi_scene_pair* p = &s->pairs[pair];
+    const nsi_scene_geom *ga = &s->geoms[p->a], *gb = &s->geoms[p->b];
     const detect_box *a = &boxes[p->a], *b = &boxes[p->b];
-    double reach = in->margin[pair] + a->travel + b->travel;
-    if (s->geoms[p->a].type == NS_GEOM_PLANE) {
-        return is_near_plane(in->pose + NSI_SCENE_POSE * p->a, b, reach);
-    }
-    if (s->geoms[p->b].type == NS_GEOM_PLANE) {
-        return is_near_plane(in->pose + NSI_SCENE_POSE * p->b, a, reach);
-    }
+    const double reach = in->margin[pair] + a->travel + b->travel;
+    if (is_ground(ga)) return is_near_ground(ga, in->pose + NSI_SCENE_POSE * p->a, b, reach);
+    if (is_ground(gb)) return is_near_ground(gb, in->pose + NSI_SCENE_POSE * p->b, a, reach);
     for (int k = 0; k < 3; k++) {
         if (fabs(a->centre[k] - b->centre[k]) > a->half[k] + b->half[k] + reach) return false;
     }

@@ -86,8 +86,7 @@ void nsi_scene_function_free(nsi_scene_function* f) {
 // ---- pairs ---------------------------------------------------------------------------------------
 
 static nsi_shape trace_shape(scene_trace* t, const nsi_scene_kind* kind, int side) {
-    nsi_shape shape = {
-        .type = kind->type[side], .nvertex = kind->nvertex[side], .vertices = kind->vertices[side]};
+    nsi_shape shape = kind->like[side];
     for (int i = 0; i < 3; i++) {
         vec3 row = next_vector(t);
         for (int j = 0; j < 3; j++) shape.R.e[i][j] = row.e[j];

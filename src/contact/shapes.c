@@ -3,6 +3,7 @@
 #include "contact/shapes.h"
 
 #include "contact/pairs.h"
+#include "model/model_data.h"
 
 #include <math.h>
 
@@ -30,14 +31,7 @@ static void capsule_plane(const nsi_shape* a, const nsi_shape* b, nsi_contact_po
 }
 
 static void box_plane(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
-    for (int k = 0; k < 8; k++) {
-        vec3 corner = a->position;
-        for (int i = 0; i < 3; i++) {
-            vec3 edge = v3_scale(a->size[i], m3_column(a->R, i));
-            corner = k >> i & 1 ? v3_add(corner, edge) : v3_sub(corner, edge);
-        }
-        out[k] = on_plane(b, corner, ns_const(0.0));
-    }
+    for (int k = 0; k < 8; k++) out[k] = on_plane(b, box_corner(a, k), ns_const(0.0));
 }
 
 static void points_plane(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
@@ -91,9 +85,9 @@ static void ellipsoid_plane(const nsi_shape* a, const nsi_shape* b, nsi_contact_
 // of 0.52 UPRIGHT towards -x, where the three points meet on the axis; nothing comes to rest there.
 static const double UPRIGHT = 1e-3; // rad
 
-static void rims_plane(const nsi_shape* a, const nsi_shape* b, ns_expr rx, ns_expr ry,
-                       ns_expr half_length, nsi_contact_point* out) {
-    vec3 n = m3_apply_t(a->R, m3_column(b->R, 2));
+void nsi_rim_points(const nsi_shape* a, vec3 up, ns_expr rx, ns_expr ry, ns_expr half_length,
+                    vec3 out[NSI_RIM_POINTS]) {
+    vec3 n = m3_apply_t(a->R, up);
     ns_expr ratio = rx.id == ry.id ? ns_const(1.0) : ns_div(ry, rx);
     ns_expr w[2] = {ns_neg(n.e[0]), ns_neg(ns_mul(n.e[1], ratio))};
     ns_expr tilt2 = ns_add(ns_mul(w[0], w[0]), ns_mul(w[1], w[1]));
@@ -110,10 +104,17 @@ static void rims_plane(const nsi_shape* a, const nsi_shape* b, ns_expr rx, ns_ex
     vec3 aside = v3_scale(ns_const(0.5 * sqrt(3.0)), quarter);
     vec3 rim[3] = {first, v3_add(back, aside), v3_sub(back, aside)};
     vec3 end = v3_scale(half_length, m3_column(a->R, 2));
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < NSI_RIM_POINTS; k++) {
         vec3 centre = k < 3 ? v3_sub(a->position, end) : v3_add(a->position, end);
-        out[k] = on_plane(b, v3_add(centre, rim[k % 3]), ns_const(0.0));
+        out[k] = v3_add(centre, rim[k % 3]);
     }
+}
+
+static void rims_plane(const nsi_shape* a, const nsi_shape* b, ns_expr rx, ns_expr ry,
+                       ns_expr half_length, nsi_contact_point* out) {
+    vec3 rim[NSI_RIM_POINTS];
+    nsi_rim_points(a, m3_column(b->R, 2), rx, ry, half_length, rim);
+    for (int k = 0; k < NSI_RIM_POINTS; k++) out[k] = on_plane(b, rim[k], ns_const(0.0));
 }
 
 static void cylinder_plane(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
@@ -216,6 +217,27 @@ static const pair pairs[] = {
     {NS_GEOM_SPHERE, NS_GEOM_BOX, 1, 0, nsi_sphere_box},
     {NS_GEOM_CAPSULE, NS_GEOM_BOX, NSI_CAPSULE_BOX_SLOTS, 0, nsi_capsule_box},
     {NS_GEOM_BOX, NS_GEOM_BOX, NSI_BOX_BOX_SLOTS, 0, nsi_box_box},
+    {NS_GEOM_SPHERE, NS_GEOM_CYLINDER, 1, 0, nsi_convex_convex},
+    {NS_GEOM_SPHERE, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_SPHERE, NS_GEOM_MESH, 1, 0, nsi_convex_convex},
+    {NS_GEOM_CAPSULE, NS_GEOM_CYLINDER, 2, 0, nsi_convex_convex},
+    {NS_GEOM_CAPSULE, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_CAPSULE, NS_GEOM_MESH, 2, 0, nsi_convex_convex},
+    {NS_GEOM_BOX, NS_GEOM_CYLINDER, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_BOX, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_BOX, NS_GEOM_MESH, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_CYLINDER, NS_GEOM_CYLINDER, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_CYLINDER, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_CYLINDER, NS_GEOM_MESH, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_ELLIPSOID, NS_GEOM_ELLIPSOID, 1, 0, nsi_convex_convex},
+    {NS_GEOM_ELLIPSOID, NS_GEOM_MESH, 1, 0, nsi_convex_convex},
+    {NS_GEOM_MESH, NS_GEOM_MESH, NSI_CONVEX_CONVEX_SLOTS, 0, nsi_convex_convex},
+    {NS_GEOM_SPHERE, NS_GEOM_HFIELD, 3, 0, nsi_sphere_hfield},
+    {NS_GEOM_CAPSULE, NS_GEOM_HFIELD, 6, 0, nsi_capsule_hfield},
+    {NS_GEOM_CYLINDER, NS_GEOM_HFIELD, 10, 0, nsi_cylinder_hfield},
+    {NS_GEOM_BOX, NS_GEOM_HFIELD, 12, 0, nsi_box_hfield},
+    {NS_GEOM_ELLIPSOID, NS_GEOM_HFIELD, 3, 0, nsi_ellipsoid_hfield},
+    {NS_GEOM_MESH, NS_GEOM_HFIELD, 0, 1, nsi_mesh_hfield},
     {NS_GEOM_CYLINDER, NS_GEOM_POLYGON, 1, 0, nsi_rod_polygon},
     {NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, 1, 0, nsi_rod_ellipse},
 };
@@ -235,6 +257,11 @@ uint32_t nsi_contact_slots(ns_geom_type a, uint32_t nvertex_a, ns_geom_type b, u
     if (!p) return 0;
     // An outline needs three corners.
     if ((a == NS_GEOM_POLYGON && nvertex_a < 3) || (b == NS_GEOM_POLYGON && nvertex_b < 3)) {
+        return 0;
+    }
+    // The vertices of a mesh are searched one by one, but for planes.
+    bool general = p->points == nsi_convex_convex || p->points == nsi_mesh_hfield;
+    if (general && (nvertex_a > NSI_MAX_HULL_VERTICES || nvertex_b > NSI_MAX_HULL_VERTICES)) {
         return 0;
     }
     return p->slots + p->per_vertex * (swapped ? nvertex_b : nvertex_a);

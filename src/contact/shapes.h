@@ -13,7 +13,9 @@ typedef struct nsi_shape {
     vec3 position;
     ns_expr size[3]; // as in ns_geom_def
     uint32_t nvertex;
-    const double* vertices; // (nvertex x 3)
+    const double* vertices;  // (nvertex x 3)
+    uint32_t nrow, ncol;     // of a height field
+    const double* elevation; // (nrow x ncol)
 } nsi_shape;
 
 typedef struct nsi_contact_point {

@@ -135,7 +135,8 @@ static ns_status check_mesh(const robot_copy* c, const nsi_bytes* bytes, const c
     if (bytes->count > MAX_COPY) {
         return nsi_fail(error, NS_ERR_LIMIT, "it has more than 64 MB");
     }
-    if (collides) return nsi_mesh_parse(bytes->data, bytes->count, path, &corners, error);
+    if (collides)
+        return nsi_mesh_parse(bytes->data, bytes->count, path, c->memory, &corners, error);
     ns_status status = nsi_surface_parse(bytes->data, bytes->count, path, MAX_TRIANGLES, c->memory,
                                          &surface, error);
     nsi_surface_free(c->memory, &surface);

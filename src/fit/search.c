@@ -98,7 +98,6 @@ static void keep_minimum(nsi_run* r, double value, const double* x) {
     }
 }
 
-// From x = v, weights through all stages.
 // From x = v, weights through all stages; x receives z and the initial states as well.
 static double search_from(void* context, uint32_t worker, double* x) {
     search* s = context;

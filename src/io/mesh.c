@@ -5,6 +5,7 @@
 
 #include "io/file.h"
 #include "io/numbers.h"
+#include "math/convex_hull.h"
 
 #include <float.h>
 #include <math.h>
@@ -28,8 +29,8 @@ static void direction(uint32_t k, double out[3]) {
     out[0] = radius * cos(turns), out[1] = radius * sin(turns), out[2] = z;
 }
 
-void nsi_hull_start(nsi_hull* hull) {
-    *hull = (nsi_hull){0};
+void nsi_hull_start(nsi_hull* hull, const ns_allocator* allocator) {
+    *hull = (nsi_hull){.allocator = allocator};
     for (uint32_t k = 0; k < NSI_MESH_DIRECTIONS; k++) direction(k, hull->directions[k]);
 }
 
@@ -39,6 +40,32 @@ static bool is_place(const double v[3]) {
         if (!(fabs(v[i]) <= furthest)) return false;
     }
     return true;
+}
+
+// Number of the vertex among those at other places, of which there are `count`; `count` for a new one.
+static uint32_t find_place(const nsi_index* places, const double* vertices, uint32_t count,
+                           const double place[3], uint32_t hash) {
+    for (uint32_t at = nsi_index_first(places, hash), id; nsi_index_at(places, at, &id);
+         at = nsi_index_next(places, at)) {
+        if (memcmp(vertices + 3 * (size_t)id, place, 3 * sizeof *place) == 0) return id;
+    }
+    return count;
+}
+
+// Keep a vertex for the hull, unless there is one at its place, or there are too many already.
+static void collect_vertex(nsi_hull* hull, const double v[3]) {
+    uint32_t count = hull->vertices.count / 3;
+    if (count > NSI_MESH_MAX_HULL || hull->status != NS_OK) return;
+    const double place[3] = {v[0] + 0.0, v[1] + 0.0, v[2] + 0.0}; // no -0
+    uint32_t hash = nsi_hash_bytes(place, sizeof place);
+    if (find_place(&hull->places, hull->vertices.data, count, place, hash) < count) return;
+    if (!nsi_array_reserve(hull->allocator, &hull->vertices, 3) ||
+        !nsi_index_insert(hull->allocator, &hull->places, hash, count)) {
+        hull->status = NS_ERR_NOMEM;
+        return;
+    }
+    memcpy(hull->vertices.data + hull->vertices.count, place, sizeof place);
+    hull->vertices.count += 3;
 }
 
 bool nsi_hull_add(nsi_hull* hull, const double v[3]) {
@@ -51,6 +78,7 @@ bool nsi_hull_add(nsi_hull* hull, const double v[3]) {
         memcpy(hull->furthest[k], v, sizeof hull->furthest[k]);
     }
     hull->nvertex++;
+    collect_vertex(hull, v);
     return true;
 }
 
@@ -59,31 +87,77 @@ static double square_distance(const double a[3], const double b[3]) {
     return x * x + y * y + z * z;
 }
 
-// Keep vertex k: the others are now at most this far from one that is kept.
-static void keep_corner(const nsi_hull* hull, uint32_t k, double distance[NSI_MESH_DIRECTIONS],
-                        nsi_mesh* out) {
-    memcpy(out->corners + 3 * out->count++, hull->furthest[k], sizeof hull->furthest[k]);
-    for (uint32_t j = 0; j < NSI_MESH_DIRECTIONS; j++) {
-        distance[j] = fmin(distance[j], square_distance(hull->furthest[j], hull->furthest[k]));
+// Corners to choose from, and how far each is from the nearest that is kept, squared.
+typedef struct corner_choice {
+    const double* corners; // x y z of each
+    uint32_t count;
+    double* distance;
+} corner_choice;
+
+static void keep_corner(corner_choice* c, const double corner[3], nsi_mesh* out) {
+    memcpy(out->corners + 3 * out->count++, corner, 3 * sizeof *corner);
+    for (uint32_t j = 0; j < c->count; j++) {
+        double square = square_distance(c->corners + 3 * (size_t)j, corner);
+        c->distance[j] = fmin(c->distance[j], square);
     }
 }
 
-void nsi_hull_finish(const nsi_hull* hull, nsi_mesh* out) {
-    *out = (nsi_mesh){0};
-    if (hull->nvertex == 0) return;
-    double distance[NSI_MESH_DIRECTIONS]; // squared, to the nearest that is kept
-    for (uint32_t k = 0; k < NSI_MESH_DIRECTIONS; k++) distance[k] = DBL_MAX;
+// Of more corners than fit: those that reach furthest along the axes, then those furthest from all that
+// are kept.
+static void choose_corners(const nsi_hull* hull, corner_choice* c, nsi_mesh* out) {
+    for (uint32_t k = 0; k < c->count; k++) c->distance[k] = DBL_MAX;
     for (uint32_t k = 0; k < NAXES; k++) {
-        if (distance[k] > 0.0) keep_corner(hull, k, distance, out);
+        bool kept = false;
+        for (uint32_t j = 0; j < out->count; j++) {
+            kept = kept || square_distance(out->corners + 3 * (size_t)j, hull->furthest[k]) == 0.0;
+        }
+        if (!kept) keep_corner(c, hull->furthest[k], out);
     }
     while (out->count < NSI_MESH_MAX_CORNERS) {
         uint32_t next = 0;
-        for (uint32_t k = 1; k < NSI_MESH_DIRECTIONS; k++) {
-            if (distance[k] > distance[next]) next = k;
+        for (uint32_t k = 1; k < c->count; k++) {
+            if (c->distance[k] > c->distance[next]) next = k;
         }
-        if (!(distance[next] > 0.0)) return; // only duplicates are left
-        keep_corner(hull, next, distance, out);
+        if (!(c->distance[next] > 0.0)) return; // only duplicates are left
+        keep_corner(c, c->corners + 3 * (size_t)next, out);
     }
+}
+
+// Leave only corners of the hull among the collected vertices.
+static void keep_hull_corners(nsi_hull* hull) {
+    uint32_t count = hull->vertices.count / 3, kept = 0;
+    bool* is_corner = nsi_alloc(hull->allocator, count * sizeof *is_corner);
+    hull->status = is_corner ? NS_OK : NS_ERR_NOMEM;
+    if (is_corner) {
+        hull->status = nsi_convex_hull(hull->vertices.data, count, hull->allocator, is_corner);
+    }
+    for (uint32_t k = 0; k < count && hull->status == NS_OK; k++) {
+        if (!is_corner[k]) continue;
+        memmove(hull->vertices.data + 3 * (size_t)kept++, hull->vertices.data + 3 * (size_t)k,
+                3 * sizeof(double));
+    }
+    hull->vertices.count = 3 * kept;
+    nsi_free(hull->allocator, is_corner);
+}
+
+ns_status nsi_hull_finish(nsi_hull* hull, nsi_mesh* out) {
+    *out = (nsi_mesh){0};
+    bool many = hull->vertices.count / 3 > NSI_MESH_MAX_HULL;
+    if (hull->status == NS_OK && hull->nvertex > 0 && !many) keep_hull_corners(hull);
+    corner_choice c = {.corners = many ? hull->furthest[0] : hull->vertices.data,
+                       .count = many ? NSI_MESH_DIRECTIONS : hull->vertices.count / 3};
+    if (hull->status == NS_OK && c.count <= NSI_MESH_MAX_CORNERS) {
+        out->count = c.count;
+        memcpy(out->corners, c.corners, 3 * c.count * sizeof *c.corners);
+    } else if (hull->status == NS_OK) {
+        c.distance = nsi_alloc(hull->allocator, c.count * sizeof *c.distance);
+        if (c.distance) choose_corners(hull, &c, out);
+        hull->status = c.distance ? NS_OK : NS_ERR_NOMEM;
+    }
+    nsi_free(hull->allocator, c.distance);
+    nsi_array_free(hull->allocator, &hull->vertices);
+    nsi_index_free(hull->allocator, &hull->places);
+    return hull->status;
 }
 
 // ---- triangles -------------------------------------------------------------------------------
@@ -108,10 +182,8 @@ static bool has_failed(const sink* s) {
 static uint32_t find_vertex(sink* s, const double v[3]) {
     const double place[3] = {v[0] + 0.0, v[1] + 0.0, v[2] + 0.0}; // no -0
     uint32_t hash = nsi_hash_bytes(place, sizeof place), number = s->surface->vertices.count / 3;
-    for (uint32_t at = nsi_index_first(&s->places, hash), id; nsi_index_at(&s->places, at, &id);
-         at = nsi_index_next(&s->places, at)) {
-        if (memcmp(s->surface->vertices.data + 3 * (size_t)id, place, sizeof place) == 0) return id;
-    }
+    uint32_t known = find_place(&s->places, s->surface->vertices.data, number, place, hash);
+    if (known < number) return known;
     if (number / 3 >= s->most) { // those of triangles are never more
         s->status = NS_ERR_LIMIT;
         return 0;
@@ -374,16 +446,17 @@ static ns_status mesh_parse(const char* bytes, size_t size, const char* name, si
     return nsi_fail(error, to->status, "%s: has more than %u triangles", name, to->most);
 }
 
-ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_mesh* out,
-                         ns_error* error) {
+ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name,
+                         const ns_allocator* allocator, nsi_mesh* out, ns_error* error) {
     nsi_hull hull;
-    nsi_hull_start(&hull);
-    *out = (nsi_mesh){0};
+    nsi_hull_start(&hull, allocator);
     ns_status status = mesh_parse(bytes, size, name, &(sink){.hull = &hull}, error);
+    ns_status finished = nsi_hull_finish(&hull, out);
+    if (status != NS_OK) *out = (nsi_mesh){0};
     if (status != NS_OK) return status;
-    if (hull.nvertex == 0) return nsi_fail(error, NS_ERR_PARSE, "%s: has no vertices", name);
-    nsi_hull_finish(&hull, out);
-    return NS_OK;
+    if (finished != NS_OK) return nsi_fail_nomem(error);
+    if (out->count > 0) return NS_OK;
+    return nsi_fail(error, NS_ERR_PARSE, "%s: has no vertices", name);
 }
 
 ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, uint32_t most,
@@ -417,7 +490,8 @@ ns_status nsi_mesh_read(const char* path, const ns_allocator* allocator, nsi_mes
     nsi_bytes bytes = {0};
     *out = (nsi_mesh){0};
     ns_status status = read_bytes(path, allocator, &bytes, error);
-    if (status == NS_OK) status = nsi_mesh_parse(bytes.data, bytes.count, path, out, error);
+    if (status == NS_OK)
+        status = nsi_mesh_parse(bytes.data, bytes.count, path, allocator, out, error);
     nsi_array_free(allocator, &bytes);
     return status;
 }

@@ -1,6 +1,7 @@
 // Meshes. Contact uses a few corners of the convex hull; the viewer uses the triangles.
 //
-// The corners are the vertices that extend furthest in 64 fixed directions: the six axes and 58 more,
+// The corners are those of the convex hull (math/convex_hull.h). Of a mesh with more than 4096 different
+// vertices they are the vertices that extend furthest in 64 fixed directions: the six axes and 58 more,
 // evenly spread. If there are more than 32 corners, those of the axes are kept, then repeatedly the
 // one furthest from all that are kept. So a box keeps its corners, and a finely triangulated ball
 // becomes a polyhedron with 32 corners whose faces lie up to a sixth of the radius inside.
@@ -13,7 +14,8 @@
 enum {
     NSI_MESH_MAX_SIZE = 64 << 20, // bytes of a file
     NSI_MESH_MAX_CORNERS = 32,
-    NSI_MESH_DIRECTIONS = 64
+    NSI_MESH_DIRECTIONS = 64,
+    NSI_MESH_MAX_HULL = 4096 // different vertices of which the hull is computed
 };
 
 typedef struct nsi_mesh {
@@ -23,17 +25,24 @@ typedef struct nsi_mesh {
 
 // Collects vertices.
 typedef struct nsi_hull {
-    uint32_t nvertex; // so far
+    const ns_allocator* allocator;
+    NSI_ARRAY(double) vertices; // x y z of the different ones, unless there are too many
+    nsi_index places;           // of these
+    ns_status status;           // NS_OK, NS_ERR_NOMEM
+    uint32_t nvertex;           // so far, with copies
     double directions[NSI_MESH_DIRECTIONS][3];
     double reach[NSI_MESH_DIRECTIONS];       // furthest in each direction
     double furthest[NSI_MESH_DIRECTIONS][3]; // the first vertex that reaches there
 } nsi_hull;
 
-void nsi_hull_start(nsi_hull* hull);
+void nsi_hull_start(nsi_hull* hull, const ns_allocator* allocator);
 
 // False, and nothing changed, when the vertex is not finite or further out than 1e9.
 bool nsi_hull_add(nsi_hull* hull, const double vertex[3]);
-void nsi_hull_finish(const nsi_hull* hull, nsi_mesh* out);
+
+// The corners; frees what was collected. Must be called in any case.
+// @return NS_OK, NS_ERR_NOMEM
+ns_status nsi_hull_finish(nsi_hull* hull, nsi_mesh* out);
 
 // Does the name have the ending of a format that can be read?
 bool nsi_mesh_is_path(const char* path);
@@ -45,8 +54,8 @@ ns_status nsi_mesh_read(const char* path, const ns_allocator* allocator, nsi_mes
                         ns_error* error);
 
 // The same from memory.
-ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name, nsi_mesh* out,
-                         ns_error* error);
+ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name,
+                         const ns_allocator* allocator, nsi_mesh* out, ns_error* error);
 
 // ---- triangles -------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@
 // What contact in MuJoCo has and here it does not.
 #define CONTACT_CHANGING "solref solimp margin gap"
 #define PAIR_LAW "model " NSI_SCHEMA_CONTACT // not MuJoCo's
-#define GEOM_CHANGING CONTACT_CHANGING " solmix shellinertia fluidshape fluidcoef hfield"
+#define GEOM_CHANGING CONTACT_CHANGING " solmix shellinertia fluidshape fluidcoef"
 
 static const char in_bodies[] = "worldbody body";
 static const char in_actuators[] = "actuator default";
@@ -56,11 +56,11 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {in_bodies, "body", "name pos childclass " ORIENTATION, "mocap gravcomp"},
     {in_bodies, "geom",
      "name class type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh material vertex file " ORIENTATION,
+     "priority group mesh hfield material vertex file " ORIENTATION,
      GEOM_CHANGING},
     {"default", "geom",
      "type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh material vertex file " ORIENTATION,
+     "priority group mesh hfield material vertex file " ORIENTATION,
      GEOM_CHANGING},
     {"body", "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
     {"body", "joint",
@@ -74,6 +74,7 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"mujoco", "asset", "", NULL},
     {"asset", "mesh", "name class file scale vertex", "refpos refquat"},
     {"default", "mesh", "scale", NULL},
+    {"asset", "hfield", "name file size nrow ncol elevation", NULL},
     {"asset", "material", "name class rgba", NULL},
     {"default", "material", "rgba", NULL},
     {"mujoco", "contact", "", NULL},
@@ -366,6 +367,7 @@ bool nsi_mjcf_read(nsi_reader* reader) {
     nsi_names_free(allocator, &m.joint_names);
     nsi_names_free(allocator, &m.meshes);
     nsi_names_free(allocator, &m.materials);
+    nsi_names_free(allocator, &m.hfields);
     nsi_names_free(allocator, &m.paired);
     nsi_names_free(allocator, &m.left_out);
     nsi_array_free(allocator, &m.mesh_corners);

@@ -45,7 +45,7 @@ typedef struct nsi_mjcf {
     nsi_names class_names;
     NSI_ARRAY(nsi_mjcf_class) classes; // the first is "main"
     nsi_names body_names, joint_names; // that are given in the file
-    nsi_names meshes, materials;
+    nsi_names meshes, materials, hfields;
     NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each mesh that has vertices in the file, or NULL
     nsi_names paired;                        // geoms named by a <pair>
     nsi_names left_out;                      // geoms of types that are not represented
@@ -102,7 +102,16 @@ bool nsi_mjcf_limit(nsi_mjcf* m, nsi_mjcf_item item, const char* limited, const 
 bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item item, double q[4], bool* given);
 bool nsi_mjcf_pose(nsi_mjcf* m, nsi_mjcf_item item, ns_pose* pose);
 
+// ---- mjcf_hfield.c ---------------------------------------------------------------------------
+
+// The height field that a geom names: sizes and elevations. `known` is false, with a note, when the
+// asset is missing or not read.
+bool nsi_mjcf_read_hfield(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* known);
+
 // ---- mjcf_geom.c: geoms and assets -----------------------------------------------------------
+
+// The file of a mesh or height field, in the folder the compiler names.
+bool nsi_mjcf_find_file(nsi_mjcf* m, const char* file, const char** out);
 
 // A geom as read; its link is added first, and may need its mass.
 typedef struct nsi_mjcf_geom {

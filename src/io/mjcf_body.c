@@ -91,12 +91,14 @@ static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_
 static bool note_mass(nsi_mjcf* m, const nsi_mjcf_geom* geom) {
     bool mesh = geom->def.type == NS_GEOM_MESH, points = geom->def.type == NS_GEOM_POINTS;
     bool plate = geom->def.type == NS_GEOM_POLYGON || geom->def.type == NS_GEOM_ELLIPSE;
-    if (!mesh && !plate && !(points && geom->mass_left_out)) return true;
+    bool hfield = geom->def.type == NS_GEOM_HFIELD;
+    if (!mesh && !plate && !hfield && !(points && geom->mass_left_out)) return true;
     return nsi_reader_note(m->reader, geom->element,
                            "is a %s, whose mass is %s: give the body an <inertial>; changes the "
                            "motion",
                            mesh     ? "mesh"
                            : points ? "set of points"
+                           : hfield ? "height field"
                                     : "plate",
                            geom->mass_left_out ? "left out" : "not computed");
 }

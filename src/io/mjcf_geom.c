@@ -43,16 +43,18 @@ static bool read_hull(nsi_mjcf* m, const nsi_xml_element* mesh, const nsi_mesh**
     double* numbers;
     uint32_t count;
     nsi_hull hull;
-    nsi_hull_start(&hull);
+    nsi_hull_start(&hull, &m->reader->allocator);
     *out = NULL;
     bool read = read_vertex_list(m, mesh, 3, &numbers, &count);
     for (uint32_t i = 0; read && i < count; i += 3) {
         if (nsi_hull_add(&hull, numbers + i)) continue;
         read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE, "vertex %u is beyond 1e9", i / 3);
     }
+    nsi_mesh found;
+    ns_status status = nsi_hull_finish(&hull, &found);
     if (read && count > 0) {
-        nsi_mesh* corners = nsi_arena_alloc(&m->strings, sizeof *corners);
-        if (corners) nsi_hull_finish(&hull, corners);
+        nsi_mesh* corners = status == NS_OK ? nsi_arena_alloc(&m->strings, sizeof *corners) : NULL;
+        if (corners) *corners = found;
         read = corners || nsi_reader_fail_nomem(m->reader);
         *out = corners;
     }
@@ -67,12 +69,13 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
     for (; asset; asset = nsi_xml_next(asset, "asset")) {
         for (const nsi_xml_element* e = asset->first_child; e; e = e->next) {
             bool mesh = strcmp(e->name, "mesh") == 0, material = strcmp(e->name, "material") == 0;
-            // Textures and height fields are not needed.
-            if (!mesh && !material) continue;
+            bool hfield = strcmp(e->name, "hfield") == 0;
+            // Textures are not needed.
+            if (!mesh && !material && !hfield) continue;
 
-            // A mesh without a name has that of its file.
+            // A mesh or height field without a name has that of its file.
             const char *name = nsi_xml_value(e, "name"), *file = nsi_xml_value(e, "file");
-            if (mesh && !name && file) {
+            if (!material && !name && file) {
                 name = stem(m, file);
                 if (!name) return nsi_reader_fail_nomem(reader);
             }
@@ -82,7 +85,7 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
             }
 
             // Register the name for later references by geoms.
-            nsi_names* names = mesh ? &m->meshes : &m->materials;
+            nsi_names* names = mesh ? &m->meshes : hfield ? &m->hfields : &m->materials;
             if (nsi_names_find(names, name) != NSI_NONE) {
                 return nsi_reader_fail(reader, e, NS_ERR_PARSE,
                                        "there is already a <%s> \"%.100s\"", e->name, name);
@@ -146,7 +149,8 @@ static double shape_volume(const ns_geom_def* geom, double moments[3]) {
     case NS_GEOM_MESH:
     case NS_GEOM_POLYGON:
     case NS_GEOM_ELLIPSE:
-    case NS_GEOM_POINTS: break;
+    case NS_GEOM_POINTS:
+    case NS_GEOM_HFIELD: break;
     }
     return 0.0;
 }
@@ -212,12 +216,12 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
 
 static bool read_geom_size(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     // Numbers needed, without and with fromto; a plane's third is for its grid.
-    static const uint32_t needed[] = {1, 2, 2, 3, 2, 0, 3, 1, 3, 0};
+    static const uint32_t needed[] = {1, 2, 2, 3, 2, 0, 3, 1, 3, 0, 0};
     uint32_t count;
     bool fromto = false;
     double size[3] = {0.0, 0.0, 0.0};
     if (!nsi_mjcf_numbers(m, c, "size", 1, 3, size, &count)) return false;
-    if (geom->type == NS_GEOM_MESH) return true;
+    if (geom->type == NS_GEOM_MESH || geom->type == NS_GEOM_HFIELD) return true;
     memcpy(geom->size, size, sizeof geom->size);
     if (!read_fromto(m, c, geom, &fromto)) return false;
     uint32_t least = fromto ? 1 : needed[geom->type];
@@ -240,8 +244,7 @@ static bool find_asset(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute, cons
                            attribute);
 }
 
-// The file of a mesh, in the folder the compiler names.
-static bool mjcf_find_file(nsi_mjcf* m, const char* file, const char** out) {
+bool nsi_mjcf_find_file(nsi_mjcf* m, const char* file, const char** out) {
     *out = file;
     if (!m->mesh_folder || !*m->mesh_folder || file[0] == '/') return true;
     size_t folder = strlen(m->mesh_folder), size = strlen(file);
@@ -301,7 +304,8 @@ static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
 
     // Otherwise the mesh is loaded from its file.
     if (!file) return leave_out_mesh(m, c, geom);
-    return mjcf_find_file(m, file, &geom->mesh) && nsi_reader_load_mesh(m->reader, c.element, geom);
+    return nsi_mjcf_find_file(m, file, &geom->mesh) &&
+           nsi_reader_load_mesh(m->reader, c.element, geom);
 }
 
 // Vertices with `each` numbers, 2 or 3, into an array that lasts.
@@ -447,7 +451,7 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     static const char* const words[] = {"sphere", "capsule",   "cylinder", "box",     "plane",
                                         "mesh",   "ellipsoid", "polygon",  "ellipse", "points",
                                         "hfield", "sdf",       NULL};
-    enum { FIRST_UNKNOWN = NS_GEOM_POINTS + 1 };
+    enum { FIRST_UNKNOWN = NS_GEOM_HFIELD + 1 };
     nsi_mjcf_item c = {element, NSI_MJCF_GEOM, NSI_MJCF_MAIN_CLASS};
     if (!nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number)) return false;
 
@@ -457,8 +461,13 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     // MuJoCo's default is a sphere.
     if (!nsi_mjcf_word(m, c, "type", words, &type)) return false;
 
+    // Everything else comes from the element or its default class.
+    nsi_mjcf_geom geom = {.element = element, .def = ns_default_geom_def()};
+    bool known = type < FIRST_UNKNOWN;
+    if (type == NS_GEOM_HFIELD && !nsi_mjcf_read_hfield(m, c, &geom.def, &known)) return false;
+
     // Unsupported shapes are left out; their names stay known for contact pairs.
-    if (type >= FIRST_UNKNOWN) {
+    if (!known) {
         const char* name = nsi_xml_value(element, "name");
         // A note, not an error: the geom may never touch anything.
         return (!name || nsi_names_add(m->reader, &m->left_out, name, element)) &&
@@ -468,8 +477,6 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
                                words[type]);
     }
 
-    // Everything else comes from the element or its default class.
-    nsi_mjcf_geom geom = {.element = element, .def = ns_default_geom_def()};
     geom.def.name = nsi_xml_value(element, "name");
     geom.def.type = (ns_geom_type)type;
     double group = 0.0;

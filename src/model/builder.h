@@ -21,8 +21,9 @@ struct ns_model_builder {
     NSI_ARRAY(uint32_t) next_geom; // number for the next "<link>_geom<k>" of each link
     uint32_t next_world_geom;
     uint32_t nq, nv;
-    uint32_t nvertex; // of all geometries
-    bool failed;      // memory ran out half way through an addition
+    uint32_t nvertex;    // of all geometries
+    uint32_t nelevation; // of all height fields
+    bool failed;         // memory ran out half way through an addition
 };
 
 static inline uint32_t nsi_name_hash(const char* name) {

@@ -2,13 +2,16 @@
 
 #include "model/builder.h"
 
+#include "math/convex_hull.h"
+
 #include <math.h>
 #include <stdio.h>
 
 // Far above any robot; they keep sizes within 32 bits.
 enum {
     MAX_GEOMS = 1 << 20,
-    MAX_ALL_VERTICES = 1 << 22 // of all geometries
+    MAX_ALL_VERTICES = 1 << 22, // of all geometries
+    MAX_ALL_ELEVATIONS = 1 << 22
 };
 
 // "<link>_geom<k>", k counting the link's geometries without a name; names that are taken are left
@@ -35,7 +38,7 @@ static nsi_number_rule size_rule(ns_geom_type type, uint32_t i) {
 }
 
 static ns_status check_geom_size(ns_geom_def* def, ns_error* error) {
-    static const uint32_t nsize[] = {1, 2, 2, 3, 2, 3, 3, 1, 3, 0};
+    static const uint32_t nsize[] = {1, 2, 2, 3, 2, 3, 3, 1, 3, 0, 3};
     nsi_builder_part of = {"geometry", def->name};
     for (uint32_t i = 0; i < nsize[def->type]; i++) {
         ns_status status =
@@ -48,7 +51,7 @@ static ns_status check_geom_size(ns_geom_def* def, ns_error* error) {
 
 static ns_status check_geom_numbers(ns_geom_def* def, ns_error* error) {
     nsi_builder_part of = {"geometry", def->name};
-    if ((uint32_t)def->type > NS_GEOM_POINTS) {
+    if ((uint32_t)def->type > NS_GEOM_HFIELD) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "geometry \"%s\": type is none of ns_geom_type",
                         def->name);
     }
@@ -117,6 +120,47 @@ static ns_status check_vertices(const ns_model_builder* builder, const ns_geom_d
                     fault);
 }
 
+static ns_status check_elevation(const ns_model_builder* builder, const ns_geom_def* def,
+                                 ns_error* error) {
+    nsi_builder_part of = {"geometry", def->name};
+    bool hfield = def->type == NS_GEOM_HFIELD;
+    if (!hfield && (def->elevation || def->nrow || def->ncol)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "geometry \"%s\": only height fields have elevation, nrow and ncol",
+                        def->name);
+    }
+    if (!hfield) return NS_OK;
+    if (!def->elevation || def->nrow < 2 || def->ncol < 2) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "geometry \"%s\": a height field needs elevation and at least 2 rows and "
+                        "2 columns",
+                        def->name);
+    }
+    if (def->nrow > NSI_MAX_ELEVATIONS / def->ncol ||
+        def->nrow * def->ncol > MAX_ALL_ELEVATIONS - builder->nelevation) {
+        return nsi_fail(error, NS_ERR_LIMIT,
+                        "geometry \"%s\": too many elevations, %u x %u; at most %d, and %d in a "
+                        "model: use a coarser grid, or several height fields",
+                        def->name, def->nrow, def->ncol, NSI_MAX_ELEVATIONS, MAX_ALL_ELEVATIONS);
+    }
+    return nsi_builder_check_numbers(of, "elevation", def->elevation, def->nrow * def->ncol, error);
+}
+
+// Of a mesh with many vertices only the corners of its hull stay; false when out of memory.
+static bool keep_mesh_corners(const ns_model_builder* builder, double* vertices, uint32_t* count) {
+    uint32_t kept = 0;
+    bool* is_corner = nsi_alloc(&builder->allocator, *count * sizeof *is_corner);
+    bool found =
+        is_corner && nsi_convex_hull(vertices, *count, &builder->allocator, is_corner) == NS_OK;
+    for (uint32_t k = 0; found && k < *count; k++) {
+        if (!is_corner[k]) continue;
+        memmove(vertices + 3 * (size_t)kept++, vertices + 3 * (size_t)k, 3 * sizeof *vertices);
+    }
+    nsi_free(&builder->allocator, is_corner);
+    if (found) *count = kept;
+    return found;
+}
+
 // Copy what a geometry points to; false when out of memory.
 static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
     def->name = nsi_builder_keep(builder, def->name);
@@ -125,6 +169,12 @@ static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
     if (def->mesh) {
         def->mesh = nsi_builder_keep(builder, def->mesh);
         kept = kept && def->mesh;
+    }
+    if (def->elevation) {
+        size_t size = (size_t)def->nrow * def->ncol * sizeof *def->elevation;
+        double* elevation = nsi_arena_alloc(&builder->strings, size);
+        if (!elevation) return false;
+        def->elevation = memcpy(elevation, def->elevation, size);
     }
     if (def->nvertex == 0) {
         def->vertices = NULL;
@@ -136,6 +186,9 @@ static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
     memcpy(vertices, def->vertices, size);
     if (def->type == NS_GEOM_POLYGON) nsi_outline_orient(vertices, def->nvertex);
     def->vertices = vertices;
+    if (def->type == NS_GEOM_MESH && def->nvertex > NSI_MAX_HULL_VERTICES) {
+        kept = kept && keep_mesh_corners(builder, vertices, &def->nvertex);
+    }
     return kept;
 }
 
@@ -174,6 +227,7 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
 
     status = check_geom_numbers(def, error);
     if (status == NS_OK) status = check_vertices(builder, def, error);
+    if (status == NS_OK) status = check_elevation(builder, def, error);
     if (status != NS_OK) return status;
 
     // Keep a copy under its name.
@@ -186,5 +240,6 @@ ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_geom_def
     }
     builder->geoms.data[builder->geoms.count++] = geom;
     builder->nvertex += def->nvertex;
+    builder->nelevation += def->nrow * def->ncol;
     return NS_OK;
 }

@@ -15,6 +15,7 @@
     X(ns_param, params, sizes.nparam)                                                              \
     X(const char*, ignored, sizes.nignored)                                                        \
     X(double, vertices, nvertex * 3)                                                               \
+    X(double, elevations, nelevation)                                                              \
     X(uint32_t, param_table, param_table_size)
 
 // The same arrays while they are written.
@@ -49,7 +50,7 @@ typedef struct filling {
     ns_model* model;
     const model_arrays* arrays; // NULL: only count
     string_room* room;
-    uint32_t param, vertex; // next
+    uint32_t param, vertex, elevation; // next
 } filling;
 
 static void put_param(filling* f, ns_param param, const char* name) {
@@ -111,6 +112,15 @@ static void fill_vertices(filling* f, ns_geom_def* def) {
     f->vertex += def->nvertex;
 }
 
+static void fill_elevation(filling* f, ns_geom_def* def) {
+    uint32_t count = def->nrow * def->ncol;
+    if (!f->arrays || count == 0) return;
+    double* elevation = f->arrays->elevations + f->elevation;
+    memcpy(elevation, def->elevation, count * sizeof *elevation);
+    def->elevation = elevation;
+    f->elevation += count;
+}
+
 static void fill_geoms(filling* f) {
     char name[NSI_PARAM_NAME_SIZE];
     for (uint32_t i = 0; i < f->builder->geoms.count; i++) {
@@ -126,6 +136,7 @@ static void fill_geoms(filling* f) {
         geom.def.link = put_text(f->room, geom.def.link);
         geom.def.mesh = put_text(f->room, geom.def.mesh);
         fill_vertices(f, &geom.def);
+        fill_elevation(f, &geom.def);
         if (f->arrays) f->arrays->geoms[i] = geom;
     }
 }
@@ -162,7 +173,7 @@ static void fill_ignored(filling* f) {
 // Fill in everything but the hash table; `arrays` is NULL to count the strings.
 static void fill_model(const ns_model_builder* builder, const nsi_pairs* pairs, ns_model* model,
                        const model_arrays* arrays, string_room* room) {
-    filling f = {builder, pairs, model, arrays, room, 0, 0};
+    filling f = {builder, pairs, model, arrays, room, 0, 0, 0};
     model->name = put_text(room, builder->name);
     model->folder = put_text(room, builder->folder);
     fill_links(&f);
@@ -224,6 +235,7 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
                   .ncontact = pairs->contacts.count,
                   .nignored = builder->ignored.count + pairs->notes.count},
         .nvertex = builder->nvertex,
+        .nelevation = builder->nelevation,
         .ncontact_param = nsi_contact_slot_count(),
     };
     ns_model_sizes* n = &head.sizes;

@@ -80,8 +80,9 @@ struct ns_model {
     const nsi_contact* contacts;
     const ns_param* params;
     const char* const* ignored;
-    const double* vertices; // (nvertex x 3), of all geometries
-    uint32_t nvertex;
+    const double* vertices;   // (nvertex x 3), of all geometries
+    const double* elevations; // of all height fields
+    uint32_t nvertex, nelevation;
     bool has_mimic;
     const uint32_t* param_table; // numbers of parameters by hash of their names; NSI_NONE is empty
     uint32_t param_table_size;   // a power of two, or 0
@@ -155,7 +156,9 @@ typedef struct nsi_pairs {
 } nsi_pairs;
 
 enum { NSI_MAX_PAIRS = 1 << 16 };
-enum { NSI_MAX_VERTICES = 4096 }; // of one geometry
+enum { NSI_MAX_VERTICES = 4096 };      // of one geometry
+enum { NSI_MAX_HULL_VERTICES = 128 };  // of a mesh that touches more than planes
+enum { NSI_MAX_ELEVATIONS = 1 << 14 }; // of one height field
 
 // Pairs given by hand in their order, then those that follow from groups in the order of their later
 // geometries, then earlier ones. `out` must be freed in any case.

@@ -21,37 +21,40 @@
 
 // ---- shapes ------------------------------------------------------------------------------------
 
-enum { NTYPES = NS_GEOM_POINTS + 1 };
+enum { NTYPES = NS_GEOM_HFIELD + 1 };
 
-// A mesh whose vertices are not known has no shape.
-static bool has_shape(const ns_geom_def* geom) {
-    return geom->type != NS_GEOM_MESH || geom->nvertex > 0;
+// A mesh whose vertices are not known has no shape; one with many touches planes only.
+static bool has_shape(const ns_geom_def* geom, bool on_plane) {
+    if (geom->type != NS_GEOM_MESH) return true;
+    return geom->nvertex > 0 && (on_plane || geom->nvertex <= NSI_MAX_HULL_VERTICES);
 }
 
 bool nsi_geoms_can_touch(const ns_geom_def* a, const ns_geom_def* b) {
     enum {
-        SPHERE = 1 << NS_GEOM_SPHERE,
-        CAPSULE = 1 << NS_GEOM_CAPSULE,
         CYLINDER = 1 << NS_GEOM_CYLINDER,
-        BOX = 1 << NS_GEOM_BOX,
         PLANE = 1 << NS_GEOM_PLANE,
         POLYGON = 1 << NS_GEOM_POLYGON,
         ELLIPSE = 1 << NS_GEOM_ELLIPSE,
+        HFIELD = 1 << NS_GEOM_HFIELD,
+        SOLID = 1 << NS_GEOM_SPHERE | 1 << NS_GEOM_CAPSULE | CYLINDER | 1 << NS_GEOM_BOX |
+                1 << NS_GEOM_MESH | 1 << NS_GEOM_ELLIPSOID, // and convex
         EVERYTHING = (1 << NTYPES) - 1
     };
     static const uint32_t partners[NTYPES] = {
-        [NS_GEOM_SPHERE] = PLANE | SPHERE | CAPSULE | BOX,
-        [NS_GEOM_CAPSULE] = PLANE | SPHERE | CAPSULE | BOX,
-        [NS_GEOM_CYLINDER] = PLANE | POLYGON | ELLIPSE,
-        [NS_GEOM_BOX] = PLANE | SPHERE | CAPSULE | BOX,
-        [NS_GEOM_PLANE] = EVERYTHING & ~PLANE,
-        [NS_GEOM_MESH] = PLANE,
-        [NS_GEOM_ELLIPSOID] = PLANE,
+        [NS_GEOM_SPHERE] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_CAPSULE] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_CYLINDER] = PLANE | HFIELD | SOLID | POLYGON | ELLIPSE,
+        [NS_GEOM_BOX] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_PLANE] = EVERYTHING & ~PLANE & ~HFIELD,
+        [NS_GEOM_MESH] = PLANE | HFIELD | SOLID,
+        [NS_GEOM_ELLIPSOID] = PLANE | HFIELD | SOLID,
         [NS_GEOM_POLYGON] = PLANE | CYLINDER,
         [NS_GEOM_ELLIPSE] = PLANE | CYLINDER,
         [NS_GEOM_POINTS] = PLANE,
+        [NS_GEOM_HFIELD] = SOLID,
     };
-    return (partners[a->type] >> b->type & 1) && has_shape(a) && has_shape(b);
+    bool plane = a->type == NS_GEOM_PLANE || b->type == NS_GEOM_PLANE;
+    return (partners[a->type] >> b->type & 1) && has_shape(a, plane) && has_shape(b, plane);
 }
 
 // ---- bodies ------------------------------------------------------------------------------------
@@ -269,7 +272,7 @@ static ns_status make_pair(maker* m, uint32_t a, uint32_t b, ns_error* error) {
 }
 
 static uint32_t row_of(const ns_geom_def* geom) {
-    return has_shape(geom) ? (uint32_t)geom->type : NTYPES;
+    return has_shape(geom, true) ? (uint32_t)geom->type : NTYPES;
 }
 
 static void count_unhandled(maker* m, uint32_t a, uint32_t b) {

@@ -234,6 +234,10 @@ static const size_row size_rows[] = {
                          .rules = {POSITIVE, POSITIVE, NOT_NEGATIVE},
                          .naxis = 2},
     [NS_GEOM_POINTS] = {.unit = ""},
+    [NS_GEOM_HFIELD] = {.names = {"half/x", "half/y", "height"},
+                        .unit = "m",
+                        .rules = {POSITIVE, POSITIVE, POSITIVE},
+                        .naxis = 3},
 };
 
 uint32_t nsi_geom_param_count(const ns_geom_def* geom) {

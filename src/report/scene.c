@@ -57,6 +57,32 @@ static ns_status read_mesh(scene* s, const ns_geom_def* def, shape* to) {
     return status;
 }
 
+// The triangles of a height field, in unit coordinates as the vertices of a mesh.
+static ns_status make_hfield(scene* s, const ns_geom_def* def, shape* to) {
+    uint32_t nrow = def->nrow, ncol = def->ncol, cells = (nrow - 1) * (ncol - 1);
+    if (s->too_many || 2 * cells > NSI_SCENE_MAX_TRIANGLES - s->triangles) return NS_OK;
+    if (!nsi_array_reserve(s->allocator, &to->surface.vertices, 3 * nrow * ncol) ||
+        !nsi_array_reserve(s->allocator, &to->surface.triangles, 6 * cells)) {
+        return NS_ERR_NOMEM;
+    }
+    for (uint32_t k = 0; k < nrow * ncol; k++) {
+        double* v = to->surface.vertices.data + 3 * (size_t)k;
+        v[0] = 2.0 * (k % ncol) / (ncol - 1) - 1.0;
+        v[1] = 2.0 * (k / ncol) / (nrow - 1) - 1.0;
+        v[2] = def->elevation[k];
+    }
+    to->surface.vertices.count = 3 * nrow * ncol;
+    for (uint32_t k = 0; k < cells; k++) {
+        uint32_t first = k / (ncol - 1) * ncol + k % (ncol - 1);
+        const uint32_t corners[6] = {first, first + 1,        first + ncol + 1,
+                                     first, first + ncol + 1, first + ncol};
+        memcpy(to->surface.triangles.data + 6 * (size_t)k, corners, sizeof corners);
+    }
+    to->surface.triangles.count = 6 * cells;
+    s->triangles += 2 * cells;
+    return NS_OK;
+}
+
 // ---- choice ----------------------------------------------------------------------------------
 
 // Draw those geometries of a link (NSI_NONE: the world) that are to be seen, or those that are not.
@@ -67,6 +93,7 @@ static ns_status scene_draw(scene* s, uint32_t link, bool visual, bool* any) {
         shape* to = &s->shapes[g];
         if (geom->link != link || geom->def.visual != visual) continue;
         if (geom->def.type == NS_GEOM_MESH) status = read_mesh(s, &geom->def, to);
+        if (geom->def.type == NS_GEOM_HFIELD) status = make_hfield(s, &geom->def, to);
         to->drawn = geom->def.type != NS_GEOM_MESH || geom->def.nvertex > 0 ||
                     to->corners.count > 0 || to->surface.triangles.count > 0;
         *any = *any || to->drawn;

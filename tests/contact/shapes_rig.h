@@ -32,6 +32,10 @@ typedef struct body {
     double p[3], w[3], size[3]; // w: axis times angle. In this order inputs of the graphs
     uint32_t nvertex;
     const double* vertices;
+    struct {
+        uint32_t nrow, ncol;
+        const double* elevation;
+    } grid; // of a height field
 } body;
 
 typedef struct point {
@@ -134,7 +138,12 @@ typedef struct machine {
 } machine;
 
 static inline nsi_shape shape_inputs(const body* b, char prefix, bool constant) {
-    nsi_shape s = {.type = b->type, .nvertex = b->nvertex, .vertices = b->vertices};
+    nsi_shape s = {.type = b->type,
+                   .nvertex = b->nvertex,
+                   .vertices = b->vertices,
+                   .nrow = b->grid.nrow,
+                   .ncol = b->grid.ncol,
+                   .elevation = b->grid.elevation};
     const double* numbers = b->p;
     ns_expr x[BODY];
     for (int i = 0; i < BODY; i++) {
@@ -299,6 +308,35 @@ static const pair_of_types all[] = {
     {"box-box", NS_GEOM_BOX, NS_GEOM_BOX, 13},
     {"rod-polygon", NS_GEOM_CYLINDER, NS_GEOM_POLYGON, 1},
     {"rod-ellipse", NS_GEOM_CYLINDER, NS_GEOM_ELLIPSE, 1},
+};
+
+// Those of convex_pairs.c.
+static const pair_of_types convex_pairs[] = {
+    {"sphere-cylinder", NS_GEOM_SPHERE, NS_GEOM_CYLINDER, 1},
+    {"sphere-ellipsoid", NS_GEOM_SPHERE, NS_GEOM_ELLIPSOID, 1},
+    {"sphere-mesh", NS_GEOM_SPHERE, NS_GEOM_MESH, 1},
+    {"capsule-cylinder", NS_GEOM_CAPSULE, NS_GEOM_CYLINDER, 2},
+    {"capsule-ellipsoid", NS_GEOM_CAPSULE, NS_GEOM_ELLIPSOID, 1},
+    {"capsule-mesh", NS_GEOM_CAPSULE, NS_GEOM_MESH, 2},
+    {"box-cylinder", NS_GEOM_BOX, NS_GEOM_CYLINDER, 4},
+    {"box-ellipsoid", NS_GEOM_BOX, NS_GEOM_ELLIPSOID, 1},
+    {"box-mesh", NS_GEOM_BOX, NS_GEOM_MESH, 4},
+    {"cylinder-cylinder", NS_GEOM_CYLINDER, NS_GEOM_CYLINDER, 4},
+    {"cylinder-ellipsoid", NS_GEOM_CYLINDER, NS_GEOM_ELLIPSOID, 1},
+    {"cylinder-mesh", NS_GEOM_CYLINDER, NS_GEOM_MESH, 4},
+    {"ellipsoid-ellipsoid", NS_GEOM_ELLIPSOID, NS_GEOM_ELLIPSOID, 1},
+    {"ellipsoid-mesh", NS_GEOM_ELLIPSOID, NS_GEOM_MESH, 1},
+    {"mesh-mesh", NS_GEOM_MESH, NS_GEOM_MESH, 4},
+};
+
+// Those of hfield.c.
+static const pair_of_types hfield_pairs[] = {
+    {"sphere-hfield", NS_GEOM_SPHERE, NS_GEOM_HFIELD, 3},
+    {"capsule-hfield", NS_GEOM_CAPSULE, NS_GEOM_HFIELD, 6},
+    {"cylinder-hfield", NS_GEOM_CYLINDER, NS_GEOM_HFIELD, 10},
+    {"box-hfield", NS_GEOM_BOX, NS_GEOM_HFIELD, 12},
+    {"ellipsoid-hfield", NS_GEOM_ELLIPSOID, NS_GEOM_HFIELD, 3},
+    {"mesh-hfield", NS_GEOM_MESH, NS_GEOM_HFIELD, 5},
 };
 
 // ---- boxes ---------------------------------------------------------------------------------

@@ -21,6 +21,10 @@
 // ---- which pairs ---------------------------------------------------------------------------
 
 enum { PAIRS = sizeof all / sizeof *all };
+enum {
+    CONVEX_PAIRS = sizeof convex_pairs / sizeof *convex_pairs,
+    HFIELD_PAIRS = sizeof hfield_pairs / sizeof *hfield_pairs
+};
 
 // Bodies of a pair near each other; a rod is put along the plate's axis, at heights that overlap.
 static void random_pair(ns_rng* rng, const pair_of_types* pair, body* a, body* b) {
@@ -37,8 +41,8 @@ static void random_pair(ns_rng* rng, const pair_of_types* pair, body* a, body* b
 static void slots_are_as_documented(void** state) {
     (void)state;
     uint32_t handled = 0;
-    for (ns_geom_type a = 0; a <= NS_GEOM_POINTS; a++) {
-        for (ns_geom_type b = 0; b <= NS_GEOM_POINTS; b++) {
+    for (ns_geom_type a = 0; a <= NS_GEOM_HFIELD; a++) {
+        for (ns_geom_type b = 0; b <= NS_GEOM_HFIELD; b++) {
             uint32_t na = a == NS_GEOM_POLYGON ? 6 : 5, nb = b == NS_GEOM_POLYGON ? 6 : 5;
             uint32_t want = 0;
             for (int k = 0; k < PAIRS; k++) {
@@ -46,11 +50,22 @@ static void slots_are_as_documented(void** state) {
                      swapped = all[k].a == b && all[k].b == a;
                 if (same || swapped) want = all[k].slots;
             }
+            for (int k = 0; k < CONVEX_PAIRS; k++) {
+                bool same = convex_pairs[k].a == a && convex_pairs[k].b == b,
+                     swapped = convex_pairs[k].a == b && convex_pairs[k].b == a;
+                if (same || swapped) want = convex_pairs[k].slots;
+            }
+            for (int k = 0; k < HFIELD_PAIRS; k++) {
+                bool same = hfield_pairs[k].a == a && hfield_pairs[k].b == b,
+                     swapped = hfield_pairs[k].a == b && hfield_pairs[k].b == a;
+                if (same || swapped) want = hfield_pairs[k].slots;
+            }
             assert_int_equal(nsi_contact_slots(a, na, b, nb), want);
             handled += want > 0;
         }
     }
-    assert_int_equal(handled, 2 * PAIRS - 3); // three are of one type
+    assert_int_equal(handled, 2 * (PAIRS + CONVEX_PAIRS + HFIELD_PAIRS) - 6); // six are of one type
+    assert_int_equal(nsi_contact_slots(NS_GEOM_MESH, 129, NS_GEOM_BOX, 0), 0);
     assert_int_equal(nsi_contact_slots(NS_GEOM_MESH, 0, NS_GEOM_PLANE, 0), 0);
     assert_int_equal(nsi_contact_slots(NS_GEOM_CYLINDER, 0, NS_GEOM_POLYGON, 2), 0);
 }
@@ -215,26 +230,26 @@ typedef struct resting {
 
 static const resting restings[] = {
     {"stack",
-     {NS_GEOM_BOX, {0, 0, 0.4}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_BOX, {0, 0, 0.4}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"small on large",
-     {NS_GEOM_BOX, {0.1, 0, 0.2999}, {0, 0, 0}, {0.1, 0.1, 0.1}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_BOX, {0.1, 0, 0.2999}, {0, 0, 0}, {0.1, 0.1, 0.1}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"capsules",
-     {NS_GEOM_CAPSULE, {0, 0, 0.2}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL},
-     {NS_GEOM_CAPSULE, {0.1, 0, 0}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL}},
+     {NS_GEOM_CAPSULE, {0, 0, 0.2}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL, {0}},
+     {NS_GEOM_CAPSULE, {0.1, 0, 0}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL, {0}}},
     {"capsule on box",
-     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.3, 0}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"capsule over box",
-     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.6, 0}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_CAPSULE, {0, 0, 0.3}, {0, 1.5707963267948966, 0}, {0.1, 0.6, 0}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"ball on box",
-     {NS_GEOM_SPHERE, {0.1, 0, 0.3}, {0, 0, 0}, {0.1, 0, 0}, 0, NULL},
-     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL}},
+     {NS_GEOM_SPHERE, {0.1, 0, 0.3}, {0, 0, 0}, {0.1, 0, 0}, 0, NULL, {0}},
+     {NS_GEOM_BOX, {0, 0, 0}, {0, 0, 0}, {0.5, 0.3, 0.2}, 0, NULL, {0}}},
     {"cylinder on plane",
-     {NS_GEOM_CYLINDER, {0, 0, 0.3}, {0, 0, 0}, {0.1, 0.3, 0}, 0, NULL},
-     {NS_GEOM_PLANE, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, NULL}},
+     {NS_GEOM_CYLINDER, {0, 0, 0.3}, {0, 0, 0}, {0.1, 0.3, 0}, 0, NULL, {0}},
+     {NS_GEOM_PLANE, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 0, NULL, {0}}},
 };
 
 enum { RESTINGS = sizeof restings / sizeof *restings };
@@ -432,8 +447,12 @@ static uint32_t operations(const body* a, const body* b, bool ground) {
     for (int k = 0; k < 2; k++) {
         const body* from = k ? b : a;
         bool constant = k == 1 && ground;
-        s[k] =
-            (nsi_shape){.type = from->type, .nvertex = from->nvertex, .vertices = from->vertices};
+        s[k] = (nsi_shape){.type = from->type,
+                           .nvertex = from->nvertex,
+                           .vertices = from->vertices,
+                           .nrow = from->grid.nrow,
+                           .ncol = from->grid.ncol,
+                           .elevation = from->grid.elevation};
         for (int i = 0; i < 3; i++) {
             char name[16];
             snprintf(name, sizeof name, "p%d%d", k, i);
@@ -480,6 +499,25 @@ static void pairs_cost_little(void** state) {
         if (plane) print_message(", %u on a moving plane", operations(&a, &b, false));
         print_message("\n");
         assert_true(n <= most[k]);
+    }
+}
+
+// Of both tables whose features come from a block, which is one operation here.
+static void pairs_with_blocks_cost_little(void** state) {
+    (void)state;
+    static const uint32_t most_convex[CONVEX_PAIRS] = {730,  840,  490,  1060, 870,  820, 1730, 970,
+                                                       1490, 1940, 1180, 1730, 1290, 970, 1490};
+    static const uint32_t most_hfield[HFIELD_PAIRS] = {420, 660, 1490, 1770, 750, 820};
+    static const double elevation[4] = {0, 1, 1, 0};
+    ns_rng rng = ns_rng_seed(14);
+    for (int k = 0; k < CONVEX_PAIRS + HFIELD_PAIRS; k++) {
+        bool convex = k < CONVEX_PAIRS;
+        const pair_of_types* pair = convex ? &convex_pairs[k] : &hfield_pairs[k - CONVEX_PAIRS];
+        body a = random_body(&rng, pair->a), b = random_body(&rng, pair->b);
+        if (!convex) b.grid.nrow = b.grid.ncol = 2, b.grid.elevation = elevation;
+        uint32_t n = operations(&a, &b, false);
+        print_message("%-20s %2u slots %5u operations\n", pair->name, pair->slots, n);
+        assert_true(n <= (convex ? most_convex[k] : most_hfield[k - CONVEX_PAIRS]));
     }
 }
 
@@ -563,6 +601,7 @@ int main(void) {
         cmocka_unit_test(derivatives_pass_the_check),
         cmocka_unit_test(degenerate_poses_are_finite),
         cmocka_unit_test(pairs_cost_little),
+        cmocka_unit_test(pairs_with_blocks_cost_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

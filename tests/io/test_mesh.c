@@ -17,12 +17,19 @@
 #define MESHES NEURALSIM_SOURCE_DIR "/tests/data/mesh/"
 
 static nsi_mesh reduce(const double* vertices, uint32_t count) {
+    ns_allocator allocator = ns_default_allocator();
     nsi_hull hull;
     nsi_mesh mesh;
-    nsi_hull_start(&hull);
+    nsi_hull_start(&hull, &allocator);
     for (uint32_t i = 0; i < count; i++) assert_true(nsi_hull_add(&hull, vertices + 3 * i));
-    nsi_hull_finish(&hull, &mesh);
+    assert_int_equal(nsi_hull_finish(&hull, &mesh), NS_OK);
     return mesh;
+}
+
+static ns_status parse_mesh(const char* bytes, size_t size, const char* name, nsi_mesh* out,
+                            ns_error* error) {
+    ns_allocator allocator = ns_default_allocator();
+    return nsi_mesh_parse(bytes, size, name, &allocator, out, error);
 }
 
 static bool has_corner(const nsi_mesh* mesh, double x, double y, double z) {
@@ -80,12 +87,39 @@ static void boxes_keep_their_corners(void** state) {
     assert_true(mesh.count < 16);
 }
 
+// All corners of a box without its corners, which are close together in pairs; points inside and on its
+// faces, and copies.
+static void small_faces_stay(void** state) {
+    (void)state;
+    double points[3 * 200];
+    uint32_t count = 0;
+    for (int axis = 0; axis < 3; axis++) {
+        for (int k = 0; k < 8; k++) { // a face's corners, a hundredth inside
+            for (int i = 0; i < 3; i++) {
+                double edge = k >> i & 1 ? 1.0 : -1.0;
+                points[3 * count + (uint32_t)i] = i == axis ? edge : 0.99 * edge;
+            }
+            count++;
+        }
+    }
+    for (uint32_t k = 24; k < 200; k++, count++) {
+        memcpy(points + 3 * k, points + 3 * (k % 24), 3 * sizeof *points);
+        if (k % 2) points[3 * k + k % 3] *= 0.5;
+    }
+    nsi_mesh mesh = reduce(points, count);
+    assert_int_equal(mesh.count, 24);
+    for (uint32_t k = 0; k < 24; k++) {
+        assert_true(has_corner(&mesh, points[3 * k], points[3 * k + 1], points[3 * k + 2]));
+    }
+}
+
 // How deep the sides of what is left of a ball lie inside.
 static void balls_become_polyhedra(void** state) {
     (void)state;
     ns_rng rng = ns_rng_seed(4);
+    ns_allocator allocator = ns_default_allocator();
     nsi_hull hull;
-    nsi_hull_start(&hull);
+    nsi_hull_start(&hull, &allocator);
     for (int i = 0; i < 50000; i++) {
         double v[3] = {ns_rng_normal(&rng), ns_rng_normal(&rng), ns_rng_normal(&rng)};
         double length = sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
@@ -93,7 +127,7 @@ static void balls_become_polyhedra(void** state) {
         assert_true(nsi_hull_add(&hull, v));
     }
     nsi_mesh mesh;
-    nsi_hull_finish(&hull, &mesh);
+    assert_int_equal(nsi_hull_finish(&hull, &mesh), NS_OK);
     assert_int_equal(mesh.count, NSI_MESH_MAX_CORNERS);
     double worst = 1.0; // how far the corners reach in a direction, of the radius
     for (int i = 0; i < 20000; i++) {
@@ -111,8 +145,9 @@ static void balls_become_polyhedra(void** state) {
 
 static void far_vertices_are_refused(void** state) {
     (void)state;
+    ns_allocator allocator = ns_default_allocator();
     nsi_hull hull;
-    nsi_hull_start(&hull);
+    nsi_hull_start(&hull, &allocator);
     assert_false(nsi_hull_add(&hull, (const double[]){0, NAN, 0}));
     assert_false(nsi_hull_add(&hull, (const double[]){0, 0, -INFINITY}));
     assert_false(nsi_hull_add(&hull, (const double[]){2e9, 0, 0}));
@@ -172,10 +207,10 @@ static void binary_stl_is_read(void** state) {
     size_t size = make_binary(bytes, 8);
     nsi_mesh mesh;
     ns_error error = {0};
-    assert_int_equal(nsi_mesh_parse(bytes, size, "a.stl", &mesh, &error), NS_OK);
+    assert_int_equal(parse_mesh(bytes, size, "a.stl", &mesh, &error), NS_OK);
     check_cuboid(&mesh);
     memcpy(bytes, "Solid", 5);
-    assert_int_equal(nsi_mesh_parse(bytes, size, "a.Stl", &mesh, &error), NS_OK);
+    assert_int_equal(parse_mesh(bytes, size, "a.Stl", &mesh, &error), NS_OK);
     check_cuboid(&mesh);
 }
 
@@ -186,7 +221,7 @@ static void expect_error(const char* bytes, size_t size, const char* name, ns_st
     // An exact copy, so that a sanitizer sees a read past the end.
     char* exact = malloc(size + (size == 0));
     memcpy(exact, bytes, size);
-    ns_status got = nsi_mesh_parse(exact, size, name, &mesh, &error);
+    ns_status got = parse_mesh(exact, size, name, &mesh, &error);
     if (got != status) fail_msg("%s: status %d: %s", name, got, error.message);
     if (!strstr(error.message, fragment)) fail_msg("%s, not %s", error.message, fragment);
     assert_memory_equal(error.message, name, strlen(name));
@@ -243,7 +278,7 @@ static void broken_files_say_what_is_wrong(void** state) {
     ns_error error;
     size_t much = (size_t)NSI_MESH_MAX_SIZE + 1;
     char* large = calloc(much, 1);
-    assert_int_equal(nsi_mesh_parse(large, much, "a.obj", &mesh, &error), NS_ERR_LIMIT);
+    assert_int_equal(parse_mesh(large, much, "a.obj", &mesh, &error), NS_ERR_LIMIT);
     assert_non_null(strstr(error.message, "a.obj: larger than 64 MiB"));
     free(large);
 }
@@ -264,7 +299,7 @@ static void damaged_files_do_no_harm(void** state) {
         memcpy(exact, damaged, size);
         nsi_mesh mesh;
         ns_error error = {0};
-        if (nsi_mesh_parse(exact, size, names[i % 3], &mesh, &error) == NS_OK) {
+        if (parse_mesh(exact, size, names[i % 3], &mesh, &error) == NS_OK) {
             assert_in_range(mesh.count, 1, NSI_MESH_MAX_CORNERS);
             for (uint32_t k = 0; k < 3 * mesh.count; k++) {
                 assert_true(fabs(mesh.corners[k]) <= 1e9);
@@ -522,6 +557,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_vertices_are_all_kept),
         cmocka_unit_test(boxes_keep_their_corners),
+        cmocka_unit_test(small_faces_stay),
         cmocka_unit_test(balls_become_polyhedra),
         cmocka_unit_test(far_vertices_are_refused),
         cmocka_unit_test(files_are_read),

@@ -181,17 +181,17 @@ static void what_contact_lacks_is_listed(void** state) {
         "<geom name='hills' type='hfield' hfield='h'/><body name='A'><freejoint/>\n"
         "<geom name='a' size='0.1' solimp='0.9' margin='0.01' user='1'/>\n"
         "<geom name='a2' type='box' size='0.1 0.1 0.1' condim='6'/></body><body name='B'>\n"
-        "<freejoint/><geom name='b' type='cylinder' size='0.1 0.1' "
-        "condim='4'/></body></worldbody>\n"
+        "<freejoint/><inertial pos='0 0 0' mass='1' diaginertia='1 1 1'/>"
+        "<geom name='b' type='ellipse' size='0.1 0.1 0.1' condim='4'/></body></worldbody>\n"
         "<contact><pair geom1='a' geom2='hills'/>\n<pair geom1='a' geom2='b'/>\n"
         "<pair geom1='a' geom2='a2'/>\n<pair geom1='a' geom2='floor' friction='1 2' gap='1'/>\n"
         "</contact></mujoco>");
     static const char* const notes[] = {
         "line 1: <geom name=\"floor\"> solref: not represented; changes the motion",
-        "line 2: <geom name=\"hills\"> hfield: not represented; changes the motion",
         "line 3: <geom name=\"a\"> user: not represented",
         "line 3: <geom name=\"a\"> solimp, margin: not represented; changes the motion",
         "line 9: <pair> gap: not represented; changes the motion",
+        "line 2: <geom name=\"hills\"> names a hfield that is not among the assets",
         ("line 2: <geom name=\"hills\"> is of type hfield, which is not represented; changes the "
          "motion where it touches something"),
         ("line 6: <pair> names the geom \"hills\", which is not represented; changes the motion"),
@@ -201,9 +201,9 @@ static void what_contact_lacks_is_listed(void** state) {
          "are fixed to the world; changes the motion"),
         ("line 9: <pair> has different friction in two directions; the first acts in both; "
          "changes the motion"),
-        ("contact between sphere and cylinder geometries is not simulated (1 pair, b:a); changes "
+        ("contact between sphere and ellipse geometries is not simulated (1 pair, b:a); changes "
          "the motion where they touch"),
-        ("contact between cylinder and box geometries is not simulated (1 pair, b:a2); changes "
+        ("contact between box and ellipse geometries is not simulated (1 pair, b:a2); changes "
          "the motion where they touch"),
     };
     const uint32_t count = sizeof notes / sizeof *notes;

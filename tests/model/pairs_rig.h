@@ -34,6 +34,8 @@ static inline ns_geom_def geom_of(ns_geom_type type, const char* name, const cha
         geom.vertices = corners, geom.nvertex = 4;
     } else if (type == NS_GEOM_POLYGON) {
         geom.vertices = triangle, geom.nvertex = 3;
+    } else if (type == NS_GEOM_HFIELD) {
+        geom.elevation = corners, geom.nrow = 3, geom.ncol = 4;
     }
     return geom;
 }

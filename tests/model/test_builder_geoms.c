@@ -1,4 +1,4 @@
-// Geometries that a builder refuses.
+// Geometries that a builder refuses, and what it keeps of meshes.
 
 #include "model/pairs_rig.h"
 
@@ -92,10 +92,53 @@ static void bad_shapes_and_vertices_are_named(void** state) {
     expect_geom_error(NULL, &geom, NS_ERR_LIMIT, "too many vertices, 5000");
 }
 
+static void large_meshes_keep_their_corners(void** state) {
+    (void)state;
+    enum { N = 12 };
+    static double grid[3 * N * N * N];
+    for (int k = 0; k < N * N * N; k++) {
+        grid[3 * k] = k % N, grid[3 * k + 1] = k / N % N, grid[3 * k + 2] = k / N / N;
+    }
+    ns_geom_def geom = geom_of(NS_GEOM_MESH, "g", NULL);
+    geom.vertices = grid, geom.nvertex = N * N * N;
+    ns_model_builder* builder = new_builder();
+    assert_int_equal(ns_model_builder_add_geom(builder, &geom, NULL), NS_OK);
+    ns_model* model = finish(builder);
+    const ns_geom_def* kept = ns_model_geom(model, 0);
+    assert_int_equal(kept->nvertex, 8);
+    for (uint32_t k = 0; k < 24; k++) {
+        assert_true(kept->vertices[k] == 0.0 || kept->vertices[k] == N - 1);
+    }
+    ns_model_free(model);
+}
+
+static void bad_height_fields_are_named(void** state) {
+    (void)state;
+    ns_geom_def geom = geom_of(NS_GEOM_HFIELD, "g", NULL);
+    ns_model_builder* builder = new_builder();
+    assert_int_equal(ns_model_builder_add_geom(builder, &geom, NULL), NS_OK);
+    ns_model_builder_free(builder);
+    geom.nrow = 1;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "at least 2 rows and 2 columns");
+    geom.nrow = geom.ncol = UINT32_MAX;
+    expect_geom_error(NULL, &geom, NS_ERR_LIMIT, "too many elevations, 4294967295 x 4294967295");
+    geom = geom_of(NS_GEOM_HFIELD, "g", NULL);
+    geom.elevation = NULL;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "a height field needs elevation");
+    const double bad[4] = {0, 1, INFINITY, 0};
+    geom.elevation = bad;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "elevation must be finite");
+    geom = geom_of(NS_GEOM_BOX, "g", NULL);
+    geom.nrow = 3;
+    expect_geom_error(NULL, &geom, NS_ERR_ARGUMENT, "only height fields have elevation");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_geometries_are_named),
         cmocka_unit_test(bad_shapes_and_vertices_are_named),
+        cmocka_unit_test(large_meshes_keep_their_corners),
+        cmocka_unit_test(bad_height_fields_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static void bad_pairs_are_named(void** state) {
     add_shape(builder, NS_GEOM_SPHERE, "s", "l");
     add_shape(builder, NS_GEOM_SPHERE, "s2", "l");
     add_shape(builder, NS_GEOM_SPHERE, "s3", "l");
-    add_shape(builder, NS_GEOM_CYLINDER, "tin", "l");
+    add_shape(builder, NS_GEOM_ELLIPSE, "tin", "l");
     ns_geom_def geom = geom_of(NS_GEOM_SPHERE, "drawn", "l");
     geom.collision = false;
     add_geom(builder, &geom);

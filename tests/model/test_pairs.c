@@ -186,19 +186,20 @@ static void shapes_that_are_handled(void** state) {
     (void)state;
     // Rows and columns in the order of ns_geom_type.
     static const char* const table[] = {
-        "xx.xx.....", // sphere
-        "xx.xx.....", // capsule
-        "....x..xx.", // cylinder
-        "xx.xx.....", // box
-        "xxxx.xxxxx", // plane
-        "....x.....", // mesh
-        "....x.....", // ellipsoid
-        "..x.x.....", // polygon
-        "..x.x.....", // ellipse
-        "....x.....", // points
+        "xxxxxxx...x", // sphere
+        "xxxxxxx...x", // capsule
+        "xxxxxxxxx.x", // cylinder
+        "xxxxxxx...x", // box
+        "xxxx.xxxxx.", // plane
+        "xxxxxxx...x", // mesh
+        "xxxxxxx...x", // ellipsoid
+        "..x.x......", // polygon
+        "..x.x......", // ellipse
+        "....x......", // points
+        "xxxx.xx....", // height field
     };
-    for (uint32_t a = 0; a <= NS_GEOM_POINTS; a++) {
-        for (uint32_t b = 0; b <= NS_GEOM_POINTS; b++) {
+    for (uint32_t a = 0; a <= NS_GEOM_HFIELD; a++) {
+        for (uint32_t b = 0; b <= NS_GEOM_HFIELD; b++) {
             ns_geom_def x = geom_of((ns_geom_type)a, "x", NULL);
             ns_geom_def y = geom_of((ns_geom_type)b, "y", NULL);
             assert_int_equal(nsi_geoms_can_touch(&x, &y), table[a][b] == 'x');
@@ -207,6 +208,12 @@ static void shapes_that_are_handled(void** state) {
     ns_geom_def mesh = geom_of(NS_GEOM_MESH, "m", NULL), plane = geom_of(NS_GEOM_PLANE, "p", NULL);
     mesh.nvertex = 0;
     assert_false(nsi_geoms_can_touch(&mesh, &plane));
+    // Many vertices.
+    ns_geom_def box = geom_of(NS_GEOM_BOX, "b", NULL);
+    mesh.nvertex = NSI_MAX_HULL_VERTICES;
+    assert_true(nsi_geoms_can_touch(&mesh, &box));
+    mesh.nvertex++;
+    assert_true(nsi_geoms_can_touch(&mesh, &plane) && !nsi_geoms_can_touch(&box, &mesh));
 }
 
 static void shapes_that_are_not_are_noted_together(void** state) {
@@ -217,7 +224,7 @@ static void shapes_that_are_not_are_noted_together(void** state) {
     add_shape(builder, NS_GEOM_PLANE, "floor", NULL);
     for (int k = 0; k < 3; k++) {
         add_link(builder, names[k], NULL, NS_JOINT_FLOATING, 1.0);
-        add_shape(builder, NS_GEOM_CYLINDER, NULL, names[k]);
+        add_shape(builder, NS_GEOM_ELLIPSE, NULL, names[k]);
     }
     ns_geom_def mesh = geom_of(NS_GEOM_MESH, "shell", "c");
     mesh.nvertex = 0, mesh.mesh = "shell.stl";
@@ -227,17 +234,16 @@ static void shapes_that_are_not_are_noted_together(void** state) {
     EXPECT_PAIRS(model, "a_geom0:floor", "b_geom0:floor", "c_geom0:floor");
     static const char* const notes[] = {
         "something else",
-        "contact between cylinder and cylinder geometries is not simulated (3 pairs, the first is "
-        "b_geom0:a_geom0); changes the motion where they touch",
-        "contact between cylinder and box geometries is not simulated (3 pairs, the first is "
+        "contact between box and ellipse geometries is not simulated (3 pairs, the first is "
         "a_geom0:step); changes the motion where they touch",
-        "contact between cylinder and mesh (without vertices) geometries is not simulated (2 "
-        "pairs, "
-        "the first is shell:a_geom0); changes the motion where they touch",
         "contact between box and mesh (without vertices) geometries is not simulated (1 pair, "
         "shell:step); changes the motion where they touch",
         "contact between plane and mesh (without vertices) geometries is not simulated (1 pair, "
         "shell:floor); changes the motion where they touch",
+        "contact between ellipse and ellipse geometries is not simulated (3 pairs, the first is "
+        "b_geom0:a_geom0); changes the motion where they touch",
+        "contact between ellipse and mesh (without vertices) geometries is not simulated (2 "
+        "pairs, the first is shell:a_geom0); changes the motion where they touch",
     };
     const uint32_t count = sizeof notes / sizeof *notes;
     for (uint32_t i = 0; i < count; i++) {
@@ -376,6 +382,7 @@ static void geometries_in_pairs_have_parameters(void** state) {
         {NS_GEOM_POLYGON, {"half_thickness"}, "m"},
         {NS_GEOM_ELLIPSE, {"half/x", "half/y", "half_thickness"}, "m"},
         {NS_GEOM_POINTS, {NULL}, ""},
+        {NS_GEOM_HFIELD, {"half/x", "half/y", "height"}, "m"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ns_model_builder* builder = new_builder();
@@ -387,7 +394,8 @@ static void geometries_in_pairs_have_parameters(void** state) {
         geom.pose.position[1] = 0.25;
         for (int i = 0; i < 3; i++) geom.size[i] = 0.1 * (i + 1);
         add_geom(builder, &geom);
-        add_shape(builder, NS_GEOM_PLANE, "p", NULL);
+        bool hfield = cases[k].type == NS_GEOM_HFIELD; // which touches no plane
+        add_shape(builder, hfield ? NS_GEOM_SPHERE : NS_GEOM_PLANE, "p", NULL);
         ns_model* model = finish(builder);
 
         assert_int_equal(model->geoms[0].param, NSI_NONE);
@@ -413,7 +421,7 @@ static void geometries_in_pairs_have_parameters(void** state) {
         }
         assert_int_equal(model->geoms[2].param, at + NSI_GEOM_SIZE + count);
         param_of(model, at + NSI_GEOM_SIZE + count, "geom/p/origin/x");
-        assert_int_equal(model->contacts[0].param, at + 2 * NSI_GEOM_SIZE + count);
+        assert_int_equal(model->contacts[0].param, at + 2 * NSI_GEOM_SIZE + count + hfield);
         assert_int_equal(ns_model_get_sizes(model).nparam,
                          model->contacts[0].param + model->ncontact_param);
         ns_model_free(model);

@@ -181,11 +181,34 @@ static void large_and_lost_meshes_are_drawn_by_corners(void** state) {
     ns_model_free(model);
 }
 
+// Where the surface of contact is, by cells from -y.
+static void height_fields_are_drawn(void** state) {
+    (void)state;
+    const char* path = tempdir_write(
+        "hills.xml", "<mujoco><asset><hfield name='h' nrow='2' ncol='3' size='1 2 3 4' "
+                     "elevation='4 2 3 0 1 2'/></asset><worldbody><geom name='hills' "
+                     "type='hfield' hfield='h'/></worldbody></mujoco>");
+    ns_model* model = load(path, false);
+    payload p = draw(model);
+    const json_t* geom = find_geom(&p, "hills");
+    assert_non_null(geom);
+    const double size[3] = {1, 2, 3}, triangles[12] = {0, 1, 4, 0, 4, 3, 1, 2, 5, 1, 5, 4};
+    const double vertices[18] = {-1, -1, 0, 0, -1, 0.25, 1, -1, 0.5,
+                                 -1, 1,  1, 0, 1,  0.5,  1, 1,  0.75};
+    assert_text(geom, "type", "hfield");
+    assert_numbers(at(geom, "size"), size, 3);
+    assert_numbers(at(geom, "vertices"), vertices, 18);
+    assert_numbers(at(geom, "triangles"), triangles, 12);
+    payload_free(&p);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_and_shapes_are_the_model_s),
         cmocka_unit_test(meshes_are_drawn_with_their_triangles),
         cmocka_unit_test(large_and_lost_meshes_are_drawn_by_corners),
+        cmocka_unit_test(height_fields_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

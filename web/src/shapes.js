@@ -39,6 +39,7 @@ function makeAny({ type, size, vertices, triangles }) {
         return upright(new CylinderGeometry(1, 1, 2 * size[2], 36)).scale(size[0], size[1], 1);
     case "polygon": return vertices?.length >= 9 ? makePlate(vertices, size[0]) : null;
     case "mesh": return makeMesh(vertices, triangles, size);
+    case "hfield": return triangles?.length > 0 ? makeMesh(vertices, triangles, size) : null;
     default: return null;
     }
 }

@@ -1,0 +1,15 @@
+// Convex hulls of points, by qhull.
+
+#ifndef NSI_CONVEX_HULL_H
+#define NSI_CONVEX_HULL_H
+
+#include "base/common.h"
+
+// Say which points (count x 3, finite) are corners of their hull; of equal points one. Points on faces and
+// edges of the hull, to rounding, are not corners. A flat set has the corners of its polygon, or its two
+// ends. Where qhull finds no answer all points count as corners.
+// @return NS_OK, NS_ERR_NOMEM
+ns_status nsi_convex_hull(const double* points, uint32_t count, const ns_allocator* allocator,
+                          bool* is_corner);
+
+#endif
