@@ -9,6 +9,8 @@
 //     NSI_CONTACT_CLOSED  rests, and takes part in the impact of its island
 //     NSI_CONTACT_LIMITED torsion or rolling (ncp.h), with the flags and the share of its contact; its
 //                         restitution, gaps, goal and rise are zero
+//     NSI_CONTACT_FOLLOWS arrives after the impact of its island, without restitution: may close its gap in
+//                         what is left of the step
 //
 // and 0: not there. Contacts that share bodies must have the same share.
 
@@ -17,7 +19,12 @@
 
 #include "contact/ncp.h"
 
-enum { NSI_CONTACT_RESTS = 1, NSI_CONTACT_HIT = 2, NSI_CONTACT_CLOSED = 4 };
+enum {
+    NSI_CONTACT_RESTS = 1,
+    NSI_CONTACT_HIT = 2,
+    NSI_CONTACT_CLOSED = 4,
+    NSI_CONTACT_FOLLOWS = 8
+};
 
 // Inputs: Z (3n x nv) as in ncp.h, u (3n) velocities at the start, h (3n) what forces add to them in the
 // step; then n each of: mu, cfm, restitution, gap, share (of the step that is over at the impact; 0

@@ -23,7 +23,7 @@
 typedef enum nsi_friction { NSI_FRICTION_PYRAMID, NSI_FRICTION_CONE } nsi_friction;
 
 // Flag of torsion and rolling, above those of contact_step.h.
-enum { NSI_CONTACT_LIMITED = 8 };
+enum { NSI_CONTACT_LIMITED = 16 };
 
 // Contacts that a block is given, those of them that may be on at a time (1,056 rows), and velocities.
 enum { NSI_NCP_MAX_CONTACTS = 1 << 12, NSI_NCP_MAX_ACTIVE = 352, NSI_NCP_MAX_VELOCITIES = 1 << 12 };

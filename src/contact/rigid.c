@@ -30,10 +30,10 @@ typedef struct contact_class {
     ns_expr faster;  // what a network at the normal velocity multiplies it by
     ns_expr a;       // m/s^2, what is slow
     ns_expr rests, passes, late;
-    ns_expr time;        // share of the step at which it passes; 0 otherwise
-    uint32_t tree[2];    // of the bodies it is between, or NSI_NONE
-    ns_expr hit, closed; // see contact_step.h
-    ns_expr share;       // of the step that is over at the impact of its island
+    ns_expr time;                 // share of the step at which it passes; 0 otherwise
+    uint32_t tree[2];             // of the bodies it is between, or NSI_NONE
+    ns_expr hit, closed, follows; // see contact_step.h
+    ns_expr share;                // of the step that is over at the impact of its island
 } contact_class;
 
 typedef struct rigid_step {
@@ -220,6 +220,8 @@ static void find_impacts(rigid_step* s) {
         at->share = moves ? s->share[t] : zero;
         ns_expr now = ns_le(at->time, ns_add(at->share, ns_const(NSI_SIMULTANEOUS)));
         at->hit = ns_or(at->late, ns_and(at->passes, now));
+        ns_expr e = nsi_candidate_param(s->robot, &s->candidates.data[c], NSI_RIGID_RESTITUTION);
+        at->follows = ns_select(at->hit, zero, ns_and(at->passes, ns_le(e, zero)));
         ns_expr closed = nsi_contact_is_closed(s->dt, at->phi, at->vn, at->a, at->share);
         at->closed = ns_and(at->rests, ns_and(struck, closed));
     }
@@ -266,8 +268,9 @@ static void contact_inputs(const rigid_step* s, uint32_t b, nsi_id* to) {
 
     ns_expr e = nsi_candidate_param(s->robot, candidate, NSI_RIGID_RESTITUTION);
     ns_expr kind = ns_add(ns_select(at->rests, ns_const(NSI_CONTACT_RESTS), zero),
-                          ns_add(ns_select(at->hit, ns_const(NSI_CONTACT_HIT), zero),
-                                 ns_select(at->closed, ns_const(NSI_CONTACT_CLOSED), zero)));
+                          ns_select(at->hit, ns_const(NSI_CONTACT_HIT), zero));
+    kind = ns_add(kind, ns_select(at->closed, ns_const(NSI_CONTACT_CLOSED), zero));
+    kind = ns_add(kind, ns_select(at->follows, ns_const(NSI_CONTACT_FOLLOWS), zero));
     const ns_expr inputs[] = {nsi_contact_block_mu(s->robot, &s->candidates, block),
                               nsi_candidate_param(s->robot, candidate, NSI_RIGID_CFM),
                               ns_mul(at->faster, e),
@@ -336,7 +339,9 @@ static void apply_step(rigid_step* s, nsi_impact* impact) {
     ns_expr* change = nsi_robot_alloc(s->robot, s->nv, sizeof *change);
     ns_expr* on = nsi_robot_alloc(s->robot, s->n, sizeof *on);
     if (!change || !on) return;
-    for (uint32_t c = 0; c < s->n; c++) on[c] = ns_or(s->at[c].rests, s->at[c].hit);
+    for (uint32_t c = 0; c < s->n; c++) {
+        on[c] = ns_or(s->at[c].follows, ns_or(s->at[c].rests, s->at[c].hit));
+    }
     nsi_contact_name_forces(s->robot, &s->rows, &s->candidates, s->dt, on, s->l);
     nsi_contact_respond(&s->rows, s->l, change);
     for (uint32_t k = 0; k < s->nv; k++) impact->qd[k] = ns_add(impact->qd[k], change[k]);

@@ -39,7 +39,7 @@ typedef enum nsi_scene_field {
     NSI_SCENE_A,
     NSI_SCENE_TIME
 } nsi_scene_field;
-enum { NSI_SCENE_LATE = 8 };
+enum { NSI_SCENE_LATE = 32 };
 
 // Value, tangents and adjoints of a traced function. Tangents read the inputs, then their directions;
 // adjoints the inputs, then the adjoints of the smooth outputs, which come first.

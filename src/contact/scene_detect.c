@@ -186,7 +186,7 @@ static detect_outputs lay_out_outputs(const nsi_scene* s, double* y) {
     return o;
 }
 
-enum { EVENT_PASSES = 16 }; // while the list is made: passes, and may not hit
+enum { EVENT_PASSES = 64 }; // while the list is made: passes, and may not hit
 
 // Append the points of a near pair that act to the list, and join the islands they connect.
 static uint32_t list_points(const nsi_scene* s, uint32_t pair, const double* found,
@@ -252,7 +252,9 @@ static uint32_t keep_hits(const nsi_scene* s, uint32_t* island, uint32_t count, 
         const unsigned was = (unsigned)contact[NSI_SCENE_KIND];
         unsigned kind = was & (NSI_CONTACT_RESTS | NSI_SCENE_LATE);
         if (was & NSI_SCENE_LATE) kind |= NSI_CONTACT_HIT;
-        if ((was & EVENT_PASSES) && time <= share + NSI_SIMULTANEOUS) kind |= NSI_CONTACT_HIT;
+        if (was & EVENT_PASSES) {
+            kind |= time <= share + NSI_SIMULTANEOUS ? NSI_CONTACT_HIT : NSI_CONTACT_FOLLOWS;
+        }
 
         const double near = NSI_CLOSED_FALLS * s->dt * s->dt * a + NSI_NEGLIGIBLE_GAP;
         const bool closed = phi + s->dt * share * vn <= near;

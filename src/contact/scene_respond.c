@@ -7,6 +7,7 @@
 
 #include "contact/contact_step.h"
 #include "contact/scene_kernel.h"
+#include "contact/sparse_step.h"
 
 typedef struct respond_inputs {
     const double *pose, *twist, *factor, *qd, *qdd, *share, *param, *contacts, *missing;
@@ -44,6 +45,9 @@ typedef struct respond {
     uint32_t *island, *first, *last; // (ntree) root; of a root its first and last contact
     uint32_t* local;                 // (nv) number in the island, or NSI_NONE
     uint32_t *used, nused;           // velocities of the island
+    uint32_t *tree, ntree;           // trees of the island
+    bool* has_tree;                  // (ntree of the scene) is it one of them?
+    uint32_t* params;                // of the island's step (sparse_step.h)
     double *args, *found;            // of functions
     double* work;                    // the rest
 } respond;
@@ -231,6 +235,9 @@ static void respond_begin(respond* r, const nsi_scene* s, const double* x, doubl
     r->last = nsi_take_counts(&at, s->ntree);
     r->local = nsi_take_counts(&at, s->nv);
     r->used = nsi_take_counts(&at, s->nv);
+    r->tree = nsi_take_counts(&at, s->ntree);
+    r->has_tree = (bool*)(void*)nsi_take(&at, s->ntree / 8 + 1);
+    r->params = nsi_take_counts(&at, NSI_SPARSE_BEGIN + s->ntree + 1 + n * chain);
     r->args = nsi_take(&at, s->most_inputs);
     r->found = nsi_take(&at, s->most_outputs);
     uint32_t* velocities = nsi_take_counts(&at, n * chain);
@@ -261,7 +268,11 @@ static void respond_begin(respond* r, const nsi_scene* s, const double* x, doubl
     r->work = at;
 
     // Contacts of an island in a list, in their order.
-    for (uint32_t t = 0; t < s->ntree; t++) r->island[t] = t, r->first[t] = NSI_NONE;
+    for (uint32_t t = 0; t < s->ntree; t++) {
+        r->island[t] = t;
+        r->first[t] = NSI_NONE;
+        r->has_tree[t] = false;
+    }
     for (uint32_t v = 0; v < s->nv; v++) r->local[v] = NSI_NONE;
     for (uint32_t c = 0; c < r->count; c++) {
         const contact_rows* k = &r->rows[c];
@@ -281,33 +292,60 @@ static void respond_begin(respond* r, const nsi_scene* s, const double* x, doubl
 
 // ---- the problem of an island ------------------------------------------------------------------------
 
-// The inputs of contact_step for n contacts and nv velocities: where each begins.
+// The inputs of a step for n contacts: where each begins. Rows of Z have `width` numbers.
 typedef struct island_inputs {
-    uint32_t n, nv;
+    uint32_t n, width;
     double *Z, *u, *h, *term; // term: STEP_TERMS rows of n
     double* end;
 } island_inputs;
 
-static island_inputs lay_out_island(uint32_t n, uint32_t nv, double* x) {
-    island_inputs in = {.n = n, .nv = nv, .Z = x};
-    in.u = in.Z + (size_t)3 * n * nv;
+static island_inputs lay_out_island(uint32_t n, uint32_t width, double* x) {
+    island_inputs in = {.n = n, .width = width, .Z = x};
+    in.u = in.Z + (size_t)3 * n * width;
     in.h = in.u + 3 * n;
     in.term = in.h + 3 * n;
     in.end = in.term + (size_t)STEP_TERMS * n;
     return in;
 }
 
-// Number the velocities of an island; returns how many contacts it has.
+// Number the contacts and velocities of an island, velocities by trees, and write the parameters of its
+// step. Returns how many contacts it has.
 static uint32_t number_island(respond* r, uint32_t first) {
+    const nsi_scene* s = r->s;
     uint32_t n = 0;
-    r->nused = 0;
+    r->nused = r->ntree = 0;
     for (uint32_t c = first; c != NSI_NONE; c = r->rows[c].next) {
         contact_rows* k = &r->rows[c];
         k->number = n++;
         for (uint32_t i = 0; i < k->count; i++) {
-            if (r->local[k->v[i]] != NSI_NONE) continue;
-            r->local[k->v[i]] = r->nused;
-            r->used[r->nused++] = k->v[i];
+            const uint32_t tree = s->dof_tree[k->v[i]];
+            r->local[k->v[i]] = 0; // one of them
+            if (!r->has_tree[tree]) r->tree[r->ntree++] = tree;
+            r->has_tree[tree] = true;
+        }
+    }
+
+    // Velocities, tree by tree.
+    uint32_t* begin = r->params + NSI_SPARSE_BEGIN;
+    for (uint32_t t = 0; t < r->ntree; t++) {
+        const nsi_scene_tree* tree = &s->trees[r->tree[t]];
+        begin[t] = r->nused;
+        for (uint32_t i = 0; i < tree->nv; i++) {
+            const uint32_t v = s->dofs[tree->first + i];
+            if (r->local[v] == NSI_NONE) continue;
+            r->local[v] = r->nused;
+            r->used[r->nused++] = v;
+        }
+    }
+    begin[r->ntree] = r->nused;
+
+    const uint32_t sizes[NSI_SPARSE_BEGIN] = {n, s->friction, s->chain, r->nused, r->ntree};
+    memcpy(r->params, sizes, sizeof sizes);
+    uint32_t* column = begin + r->ntree + 1;
+    for (uint32_t c = first; c != NSI_NONE; c = r->rows[c].next) {
+        const contact_rows* k = &r->rows[c];
+        for (uint32_t i = 0; i < s->chain; i++) {
+            column[k->number * s->chain + i] = i < k->count ? r->local[k->v[i]] : UINT32_MAX;
         }
     }
     return n;
@@ -315,6 +353,7 @@ static uint32_t number_island(respond* r, uint32_t first) {
 
 static void forget_island(respond* r) {
     for (uint32_t i = 0; i < r->nused; i++) r->local[r->used[i]] = NSI_NONE;
+    for (uint32_t t = 0; t < r->ntree; t++) r->has_tree[r->tree[t]] = false;
 }
 
 static double tree_share(const respond* r, const contact_rows* k) {
@@ -340,14 +379,15 @@ static void term_inputs(const respond* r, uint32_t c, double out[NSI_TERM_INPUTS
 // mu, cfm, restitution, gap, share, slack, slack_after, goal, rise, kind.
 static void fill_island(respond* r, uint32_t first, island_inputs* in) {
     const nsi_scene* s = r->s;
-    for (size_t i = 0; i < (size_t)3 * in->n * in->nv; i++) in->Z[i] = 0.0;
     for (uint32_t c = first; c != NSI_NONE; c = r->rows[c].next) {
         const contact_rows* k = &r->rows[c];
         for (uint32_t row = 0; row < 3; row++) {
             const uint32_t i = 3 * k->number + row;
-            double u = 0.0, h = 0.0;
+            double u = 0.0, h = 0.0, *z = in->Z + (size_t)i * in->width;
+            for (uint32_t j = 0; j < in->width; j++) {
+                z[j] = j < k->count ? k->Z[row * k->count + j] : 0.0;
+            }
             for (uint32_t j = 0; j < k->count; j++) {
-                in->Z[(size_t)i * in->nv + r->local[k->v[j]]] = k->Z[row * k->count + j];
                 u += k->J[row * k->count + j] * r->in.qd[k->v[j]];
                 h += k->J[row * k->count + j] * r->in.qdd[k->v[j]];
             }
@@ -359,7 +399,8 @@ static void fill_island(respond* r, uint32_t first, island_inputs* in) {
         term_inputs(r, c, x);
         nsi_scene_run(s->terms.value, x, terms, r->work);
         const double* param = r->in.param + NSI_SCENE_PARAMS * k->pair;
-        const unsigned kind = (unsigned)r->in.contacts[NSI_SCENE_CONTACT * c + NSI_SCENE_KIND];
+        unsigned kind = (unsigned)r->in.contacts[NSI_SCENE_CONTACT * c + NSI_SCENE_KIND];
+        if (param[2] != 0.0) kind &= ~(unsigned)NSI_CONTACT_FOLLOWS; // late in the next step
         const double term[STEP_TERMS] = {
             param[0], param[1], param[2], terms[0], tree_share(r, k),
             terms[1], terms[2], terms[3], terms[4], kind & ~(unsigned)NSI_SCENE_LATE};
@@ -380,28 +421,27 @@ static void add_response(const respond* r, uint32_t first, const double* l, doub
     }
 }
 
-static void run_step(const nsi_block_kind* kind, const respond* r, const island_inputs* in,
-                     const double* x, double* y, double* scratch) {
-    const uint32_t params[3] = {in->n, r->s->friction, in->nv};
-    kind->kernel(0)(&(nsi_block_args){.params = params, .x = x, .y = y, .scratch = scratch});
+static const nsi_sparse_step* step_kernels(void) {
+#ifdef NSI_HAVE_AVX2_KERNELS
+    if (nsi_cpu_has_avx2_fma()) return &nsi_sparse_step_avx2;
+#endif
+    return &nsi_sparse_step_generic;
 }
 
 // Numbers that one island can need: of inputs, of outputs, of the kernel itself.
 static size_t island_room(const nsi_scene* s, size_t* outputs, size_t* scratch) {
-    const size_t n = s->ncontact, nv = s->nv, smooth = 3 * n * (nv + 2) + STEP_SMOOTH_TERMS * n;
-    const uint32_t params[3] = {s->ncontact, s->friction, s->nv};
-    nsi_block_sizes sizes = {0};
-    nsi_contact_step.sizes(params, &sizes);
-    *outputs = smooth > sizes.noutput ? smooth : sizes.noutput;
-    *scratch = sizes.scratch;
+    const size_t n = s->ncontact, smooth = 3 * n * (s->chain + 2) + STEP_SMOOTH_TERMS * n;
+    const size_t value = 19 * n + STEP_LEVELS + STEP_TOLD;
+    *outputs = smooth > value ? smooth : value;
+    *scratch = nsi_sparse_step_scratch(n, s->chain, s->nv, s->ntree);
     return 2 * smooth + n + (STEP_KEPT + 6) * n + STEP_LEVELS;
 }
 
 size_t nsi_scene_respond_scratch(const nsi_scene* s) {
     size_t outputs, scratch, inputs = island_room(s, &outputs, &scratch);
     const size_t n = s->ncontact, chain = s->chain;
-    const size_t rows = n * ((sizeof(contact_rows) + 7) / 8) + 2 * (size_t)s->ntree + s->nv + 8 +
-                        s->most_inputs + s->most_outputs + n * (7 * chain + 19);
+    const size_t rows = n * ((sizeof(contact_rows) + 7) / 8) + 4 * (size_t)s->ntree + s->nv + 16 +
+                        n * chain + s->most_inputs + s->most_outputs + n * (7 * chain + 19);
     return rows + inputs + outputs + scratch + s->work + n * (3 * chain + 18) + 64;
 }
 
@@ -430,9 +470,9 @@ static void respond_value(const nsi_scene* s, const double* x, double* y, double
     for (uint32_t t = 0; t < s->ntree; t++) {
         if (r.first[t] == NSI_NONE) continue;
         const uint32_t first = r.first[t], n = number_island(&r, first);
-        island_inputs in = lay_out_island(n, r.nused, inputs);
+        island_inputs in = lay_out_island(n, s->chain, inputs);
         fill_island(&r, first, &in);
-        run_step(&nsi_contact_step, &r, &in, inputs, out, at);
+        step_kernels()->value(r.params, inputs, out, at);
         add_response(&r, first, out, velocities);
         add_response(&r, first, out + NSI_CONTACT_STEP_SHIFT(n), shift);
         for (uint32_t c = first; c != NSI_NONE; c = r.rows[c].next) {
@@ -485,9 +525,9 @@ static void contact_direction(const respond* r, uint32_t c, const respond_inputs
     }
     weigh_rows_tangent(s, r->in.factor, d->factor, k, dJ);
     for (uint32_t row = 0; row < 3; row++) {
-        for (uint32_t j = 0; j < k->count; j++) {
-            const size_t i = (size_t)(3 * k->number + row) * to->nv + r->local[k->v[j]];
-            to->Z[i] = dJ[row * k->count + j];
+        double* dz = to->Z + (size_t)(3 * k->number + row) * to->width;
+        for (uint32_t j = 0; j < to->width; j++) {
+            dz[j] = j < k->count ? dJ[row * k->count + j] : 0.0;
         }
     }
 
@@ -527,8 +567,7 @@ static void add_response_direction(const respond* r, uint32_t first, const doubl
         for (uint32_t row = 0; row < 3; row++) {
             const double l = kept[NSI_SCENE_KEPT * c + from + row];
             for (uint32_t j = 0; j < k->count; j++) {
-                const size_t i = (size_t)(3 * k->number + row) * d->nv + r->local[k->v[j]];
-                out[k->v[j]] += d->Z[i] * l;
+                out[k->v[j]] += d->Z[(size_t)(3 * k->number + row) * d->width + j] * l;
             }
         }
     }
@@ -561,17 +600,16 @@ static void respond_tangent(const nsi_scene* s, const double* x, double* y, doub
     for (uint32_t t = 0; t < s->ntree; t++) {
         if (r.first[t] == NSI_NONE) continue;
         const uint32_t first = r.first[t], n = number_island(&r, first);
-        island_inputs in = lay_out_island(n, r.nused, inputs);
+        island_inputs in = lay_out_island(n, s->chain, inputs);
         fill_island(&r, first, &in);
         recall_island(&r, first, &in, kept);
         island_inputs direction =
-            lay_out_island(n, r.nused, in.end + (size_t)STEP_KEPT * n + STEP_LEVELS);
-        for (size_t i = 0; i < (size_t)3 * n * r.nused; i++) direction.Z[i] = 0.0;
+            lay_out_island(n, s->chain, in.end + (size_t)STEP_KEPT * n + STEP_LEVELS);
         for (uint32_t c = first; c != NSI_NONE; c = r.rows[c].next) {
             row_direction(&r, c, &d, dwrench + 18 * (size_t)c, dJ);
             contact_direction(&r, c, &d, dJ, &direction);
         }
-        run_step(&nsi_contact_step_tangent, &r, &in, inputs, out, at);
+        step_kernels()->tangent(r.params, inputs, out, at);
         add_response_direction(&r, first, kept, 0, out, &direction, y);
         add_response_direction(&r, first, kept, 3, out + 3 * (size_t)n, &direction, y + s->nv);
         forget_island(&r);
@@ -642,7 +680,7 @@ static void row_adjoint(const respond* r, uint32_t c, const island_inputs* from,
     const double* l = kept + NSI_SCENE_KEPT * c;
     for (uint32_t row = 0; row < 3; row++) {
         for (uint32_t j = 0; j < k->count; j++) {
-            const size_t i = (size_t)(3 * k->number + row) * from->nv + r->local[k->v[j]];
+            const size_t i = (size_t)(3 * k->number + row) * from->width + j;
             Jbar[row * k->count + j] =
                 from->Z[i] + l[row] * ybar[k->v[j]] + l[3 + row] * ybar[s->nv + k->v[j]];
         }
@@ -702,14 +740,14 @@ static void respond_adjoint(const nsi_scene* s, const double* x, double* y, doub
     for (uint32_t t = 0; t < s->ntree; t++) {
         if (r.first[t] == NSI_NONE) continue;
         const uint32_t first = r.first[t], n = number_island(&r, first);
-        island_inputs in = lay_out_island(n, r.nused, inputs);
+        island_inputs in = lay_out_island(n, s->chain, inputs);
         fill_island(&r, first, &in);
         recall_island(&r, first, &in, kept);
         double* lbar = in.end + (size_t)STEP_KEPT * n + STEP_LEVELS;
         impulse_bars(&r, first, ybar, lbar);
         impulse_bars(&r, first, ybar + s->nv, lbar + 3 * (size_t)n);
-        run_step(&nsi_contact_step_adjoint, &r, &in, inputs, out, at);
-        const island_inputs from = lay_out_island(n, r.nused, out);
+        step_kernels()->adjoint(r.params, inputs, out, at);
+        const island_inputs from = lay_out_island(n, s->chain, out);
         for (uint32_t c = first; c != NSI_NONE; c = r.rows[c].next) {
             term_adjoint(&r, c, &from, &bar);
             row_adjoint(&r, c, &from, kept, ybar, Jbar, wrench_bar + 18 * (size_t)c, &bar);
