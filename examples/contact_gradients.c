@@ -168,7 +168,7 @@ static void chain_table(void) {
     double starts[STARTS][10];
     for (int n = 0; n < STARTS; n++) random_chain(starts[n]);
     for (int f = 0; f < FORMS; f++) {
-        scene s = make_scene(NULL, "models/pendulum5_ground.xml", &forms[f], "contact/*/mu*", 5.0);
+        scene s = make_scene(NULL, "models/pendulum5_ground.xml", &forms[f], "contact/*/mu", 5.0);
         double norms[TIMES][STARTS];
         set_params(&s, 0.5);
         for (int n = 0; n < STARTS; n++) {
@@ -236,7 +236,7 @@ static void sliding_table(void) {
     printf("| closed form | %.5f | %.5f | %.5f |\n", v * v / (2.0 * mu * g), v / (mu * g),
            -v * v / (2.0 * mu * mu * g));
     for (int f = 0; f < FORMS; f++) {
-        scene s = make_scene(block, NULL, &forms[f], "contact/*/mu*", 1.0);
+        scene s = make_scene(block, NULL, &forms[f], "contact/*/mu", 1.0);
         set_params(&s, mu);
         s.x0[BLOCK_VX] = v;
         double distance = run(&s)[0];

@@ -155,7 +155,7 @@ typedef struct nsi_pairs {
     nsi_arena strings;               // names and notes
 } nsi_pairs;
 
-enum { NSI_MAX_PAIRS = 1 << 16 };
+enum { NSI_MAX_PAIRS = 1 << 14 };
 enum { NSI_MAX_VERTICES = 4096 };      // of one geometry
 enum { NSI_MAX_HULL_VERTICES = 128 };  // of a mesh that touches more than planes
 enum { NSI_MAX_ELEVATIONS = 1 << 14 }; // of one height field

@@ -13,8 +13,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BODY = 6, RIG_LANES = 16 };
+enum { POINTS = 3, PARTS = 3 }; // contacts that turn, at most; blocks of rows of each
 
 // ---- problems --------------------------------------------------------------------------------
 
@@ -40,6 +42,33 @@ static inline void body_rows(ns_rng* rng, uint32_t n, double* J, double* Z) {
             row[4] = point[2] * f[0] - point[0] * f[2];
             row[5] = point[0] * f[1] - point[1] * f[0];
             for (int k = 3; k < BODY; k++) z[k] = row[k] * sqrt(inverse_inertia[k - 3]);
+        }
+    }
+}
+
+// The same for n blocks of rows: each point, its torsion and its rolling, which have the angular velocity along
+// their directions.
+static inline void turning_rows(ns_rng* rng, uint32_t n, double* J, double* Z) {
+    static const double root[3] = {2.0, 1.5811388300841898, 1.3038404810405297}; // as body_rows()
+    double points[3 * POINTS * BODY], z[3 * POINTS * BODY];
+    body_rows(rng, n / PARTS, points, z);
+    for (uint32_t b = 0; b < n; b++) {
+        for (uint32_t r = 0; r < 3; r++) {
+            double *row = J + (3 * b + r) * BODY, *to = Z + (3 * b + r) * BODY;
+            const double* from = points + (3 * (b / PARTS) + r) * BODY;
+            memset(row, 0, BODY * sizeof *row);
+            memset(to, 0, BODY * sizeof *to);
+            if (b % PARTS == 0) {
+                memcpy(row, from, BODY * sizeof *row);
+                memcpy(to, z + (3 * (b / PARTS) + r) * BODY, BODY * sizeof *to);
+                continue;
+            }
+            if (b % PARTS == 1 ? r != 1 : r == 0) continue;
+            if (b % PARTS == 1) from -= BODY; // about the normal
+            for (uint32_t k = 0; k < 3; k++) {
+                row[3 + k] = from[k];
+                to[3 + k] = root[k] * from[k];
+            }
         }
     }
 }

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { MAX_CONTACTS = 3, MAX_INPUTS = 3 * MAX_CONTACTS * (BODY + 2) + 12 * MAX_CONTACTS };
+enum { MAX_CONTACTS = 2 * PARTS, MAX_INPUTS = 3 * MAX_CONTACTS * (BODY + 2) + 12 * MAX_CONTACTS };
 
 // One problem of each block. Its inputs are a body's rows Z, then what the kind has.
 typedef struct second_case {
@@ -19,28 +19,25 @@ typedef struct second_case {
     const nsi_block_kind* kind;
     const nsi_contact_family* family;
     uint32_t params[3], n;
-    uint32_t noutput; // that have derivatives
-    bool impact;
+    uint32_t noutput;   // that have derivatives
+    bool impact, turns; // turns: each contact with its torsion and its rolling
 } second_case;
 
+#define NCP(friction, n, turns)                                                                    \
+    &nsi_ncp, &nsi_ncp_family, {n, friction, BODY}, n, 3 * n, false, turns
+#define STEP(friction, n, impact, turns)                                                           \
+    &nsi_contact_step, &nsi_contact_step_family, {n, friction, BODY}, n, 6 * n, impact, turns
+#define CONVEX(n, turns) &nsi_convex, &nsi_convex_family, {n, BODY}, n, 3 * n, false, turns
+
 static const second_case cases[] = {
-    {"ncp, pyramid", &nsi_ncp, &nsi_ncp_family, {2, NSI_FRICTION_PYRAMID, BODY}, 2, 6, false},
-    {"ncp, cone", &nsi_ncp, &nsi_ncp_family, {3, NSI_FRICTION_CONE, BODY}, 3, 9, false},
-    {"step",
-     &nsi_contact_step,
-     &nsi_contact_step_family,
-     {2, NSI_FRICTION_CONE, BODY},
-     2,
-     12,
-     false},
-    {"impact",
-     &nsi_contact_step,
-     &nsi_contact_step_family,
-     {2, NSI_FRICTION_CONE, BODY},
-     2,
-     12,
-     true},
-    {"convex", &nsi_convex, &nsi_convex_family, {2, BODY}, 2, 6, false},
+    {"ncp, pyramid", NCP(NSI_FRICTION_PYRAMID, 2, false)},
+    {"ncp, cone", NCP(NSI_FRICTION_CONE, 3, false)},
+    {"step", STEP(NSI_FRICTION_CONE, 2, false, false)},
+    {"impact", STEP(NSI_FRICTION_CONE, 2, true, false)},
+    {"convex", CONVEX(2, false)},
+    {"ncp, cone, turns", NCP(NSI_FRICTION_CONE, 6, true)},
+    {"impact, turns", STEP(NSI_FRICTION_CONE, 6, true, true)},
+    {"convex, turns", CONVEX(6, true)},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -48,12 +45,21 @@ static bool is_step(const second_case* c) {
     return c->kind == &nsi_contact_step;
 }
 
+// Is a block of rows the torsion or the rolling of a contact?
+static bool is_part(const second_case* c, uint32_t block) {
+    return c->turns && block % PARTS > 0;
+}
+
 // Numbers of a body that arrives at n contacts with a random velocity; returns how many there are.
 static uint32_t fill_case(const second_case* c, ns_rng* rng, double mu, double cfm, double* x) {
     const uint32_t n = c->n, rows = 3 * n;
     double twist[BODY], J[3 * MAX_CONTACTS * BODY];
     for (int k = 0; k < BODY; k++) twist[k] = ns_rng_normal(rng);
-    body_rows(rng, n, J, x);
+    if (c->turns) {
+        turning_rows(rng, n, J, x);
+    } else {
+        body_rows(rng, n, J, x);
+    }
     for (uint32_t i = 0; i < rows; i += 3) { // all contacts arrive
         if (row_dot(BODY, J + i * BODY, twist) < 0.0) continue;
         for (uint32_t k = 0; k < BODY; k++) J[i * BODY + k] *= -1.0, x[i * BODY + k] *= -1.0;
@@ -64,19 +70,22 @@ static uint32_t fill_case(const second_case* c, ns_rng* rng, double mu, double c
         *at++ = is_step(c) ? u : -u;
     }
     for (uint32_t i = 0; i < rows && is_step(c); i++) *at++ = 0.1 * ns_rng_normal(rng); // h
-    for (uint32_t k = 0; k < n; k++) *at++ = mu;
+    const double lever[PARTS] = {1.0, 0.2, 0.1};
+    for (uint32_t k = 0; k < n; k++) *at++ = is_part(c, k) ? mu * lever[k % PARTS] : mu;
     for (uint32_t k = 0; k < n; k++) *at++ = cfm;
     if (is_step(c)) { // restitution, gap, share, slack, slack_after, goal, rise
         const double each[] = {0.6, 0.1, 0.4, 0.05, 0.07, 0.02, 0.0};
         for (size_t i = 0; i < 7; i++) {
             for (uint32_t k = 0; k < n; k++) {
-                *at++ = (i == 2 && !c->impact) || (i == 6 && c->impact) ? 0.0 : each[i];
+                bool none = (i == 2 && !c->impact) || (i == 6 && c->impact);
+                *at++ = none || (i != 2 && is_part(c, k)) ? 0.0 : each[i];
             }
         }
     }
     for (uint32_t k = 0; k < n; k++) { // flags: the first hits, the others rest
-        bool hits = c->impact && k == 0;
-        *at++ = !is_step(c) ? 1.0 : hits ? NSI_CONTACT_HIT : NSI_CONTACT_RESTS;
+        bool hits = c->impact && (c->turns ? k / PARTS : k) == 0;
+        double flag = !is_step(c) ? 1.0 : hits ? NSI_CONTACT_HIT : NSI_CONTACT_RESTS;
+        *at++ = flag + (is_part(c, k) ? NSI_CONTACT_LIMITED : 0);
     }
     return (uint32_t)(at - x);
 }
@@ -121,11 +130,10 @@ static void derivatives_have_derivatives(void** state) {
     check_batch* batch = check_batch_create();
     ns_graph* graphs[2 * CASES];
     // Each new kind of block is compiled once as emitted C.
-    const check_c c_of[CASES][2] = {{CHECK_C_VALUE, CHECK_C_VALUE},
-                                    {CHECK_C_JVP, CHECK_C_VALUE},
-                                    {CHECK_C_VALUE, CHECK_C_VALUE},
-                                    {CHECK_C_JVP, CHECK_C_JVP},
-                                    {CHECK_C_JVP, CHECK_C_JVP}};
+    const check_c c_of[CASES][2] = {{CHECK_C_VALUE, CHECK_C_VALUE}, {CHECK_C_JVP, CHECK_C_VALUE},
+                                    {CHECK_C_VALUE, CHECK_C_VALUE}, {CHECK_C_JVP, CHECK_C_JVP},
+                                    {CHECK_C_JVP, CHECK_C_JVP},     {CHECK_C_VALUE, CHECK_C_VALUE},
+                                    {CHECK_C_VALUE, CHECK_C_VALUE}, {CHECK_C_VALUE, CHECK_C_VALUE}};
     for (uint32_t k = 0; k < CASES; k++) {
         double x[MAX_INPUTS], inputs[MAX_INPUTS + 3 * MAX_INPUTS];
         uint32_t count = fill_case(&cases[k], &rng, k % 2 ? 0.3 : 0.8, 0.15, x);
@@ -237,7 +245,7 @@ static void a_sliding_point_has_the_closed_form(void** state) {
 static void fill_lanes(const second_case* c, ns_rng* rng, const nsi_contact_family_sizes* z,
                        uint32_t ninput, double* x) {
     for (uint32_t e = 0; e < RIG_LANES; e++) {
-        double *lane = x + e * ninput, value[256];
+        double *lane = x + e * ninput, value[19 * MAX_CONTACTS + 8];
         uint32_t count = fill_case(c, rng, e % 3 ? 0.4 : 1.0, 1e-3, lane);
         if (e % 4 == 3) lane[count - 1] = 0.0; // without its last contact
         run_kind(c->kind, c->params, lane, value);

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-// Contacts of a body; blocks of rows: each contact, its torsion and its rolling.
-enum { POINTS = 3, PARTS = 3, MAX_BLOCKS = POINTS * PARTS, MAX_ROWS = 3 * MAX_BLOCKS };
+// Blocks of rows: each contact, its torsion and its rolling.
+enum { MAX_BLOCKS = POINTS * PARTS, MAX_ROWS = 3 * MAX_BLOCKS };
 enum { PER_BLOCK = NSI_CONTACT_STEP_PER_CONTACT };
 enum { MAX_INPUTS = MAX_ROWS * (BODY + 2) + (PER_BLOCK + 1) * MAX_BLOCKS };
 enum { MAX_OUTPUTS = 19 * MAX_BLOCKS + 8, MAX_MORE = 2 * MAX_INPUTS + MAX_OUTPUTS };
@@ -74,32 +74,6 @@ typedef struct mix {
 
 static bool chance(ns_rng* rng, double share) {
     return ns_rng_uniform(rng, 0.0, 1.0) < share;
-}
-
-// Z of a body, and with J the velocities of rows: angular ones of torsion and rolling are the direction's.
-static void turning_rows(ns_rng* rng, uint32_t n, double* J, double* Z) {
-    static const double root[3] = {2.0, 1.5811388300841898, 1.3038404810405297}; // as body_rows()
-    double points[3 * POINTS * BODY], z[3 * POINTS * BODY];
-    body_rows(rng, n / PARTS, points, z);
-    for (uint32_t b = 0; b < n; b++) {
-        for (uint32_t r = 0; r < 3; r++) {
-            double *row = J + (3 * b + r) * BODY, *to = Z + (3 * b + r) * BODY;
-            const double* from = points + (3 * (b / PARTS) + r) * BODY;
-            memset(row, 0, BODY * sizeof *row);
-            memset(to, 0, BODY * sizeof *to);
-            if (b % PARTS == 0) {
-                memcpy(row, from, BODY * sizeof *row);
-                memcpy(to, z + (3 * (b / PARTS) + r) * BODY, BODY * sizeof *to);
-                continue;
-            }
-            if (b % PARTS == 1 ? r != 1 : r == 0) continue;
-            if (b % PARTS == 1) from -= BODY; // about the normal
-            for (uint32_t k = 0; k < 3; k++) {
-                row[3 + k] = from[k];
-                to[3 + k] = root[k] * from[k];
-            }
-        }
-    }
 }
 
 // Contacts of one body with torsion and rolling; one of the three may lack.

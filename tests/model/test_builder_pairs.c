@@ -162,21 +162,21 @@ static void there_can_be_too_many(void** state) {
     for (int more = 0; more < 2; more++) {
         ns_model_builder* builder = new_builder();
         char name[20];
-        for (int i = 0; i < 91 + more; i++) {
+        for (int i = 0; i < 181 + more; i++) {
             snprintf(name, sizeof name, "l%d", i);
             add_link(builder, name, NULL, NS_JOINT_FLOATING, 1.0);
             add_shape(builder, NS_GEOM_SPHERE, NULL, name);
         }
         if (!more) {
             ns_model* model = finish(builder);
-            assert_int_equal(ns_model_get_sizes(model).ncontact, 4095);
+            assert_int_equal(ns_model_get_sizes(model).ncontact, 16290);
             ns_model_free(model);
             continue;
         }
         ns_model* model = NULL;
         ns_error error;
         assert_int_equal(ns_model_builder_finish(builder, &model, &error), NS_ERR_LIMIT);
-        assert_non_null(strstr(error.message, "more than 4096 pairs"));
+        assert_non_null(strstr(error.message, "more than 16384 pairs"));
         assert_non_null(strstr(error.message, "groups"));
         assert_null(model);
         ns_model_builder_free(builder);

@@ -298,6 +298,24 @@ static const scene scenes[] = {
      {{0, 1.2}, {1, 0.3}, {2, -1.0}, {3, 0.5}},
      {"contact/*/mu", "link/*/mass", "contact/*/restitution"},
      0.0},
+    {"ball slides, spins and rolls",
+     "<mujoco><option timestep='0.002'/><worldbody>" FLOOR
+     "<body pos='0 0 0.1'><freejoint/><geom type='sphere' size='0.1' mass='1' condim='6'"
+     " friction='0.5 0.02 0.004'/></body></worldbody></mujoco>",
+     150,
+     6,
+     {{2, 0.0997}, {7, 1.5}, {8, 0.4}, {10, 1.0}, {11, 2.0}, {12, 6.0}},
+     {"contact/*/mu", "geom/*/radius", "contact/*/mu_torsion", "contact/*/mu_rolling"},
+     0.0},
+    {"box slides and spins",
+     "<mujoco><option timestep='0.002'/><worldbody>" FLOOR
+     "<body pos='0 0 0.1'><freejoint/><geom type='box' size='0.1 0.15 0.1' mass='1'"
+     " condim='4' friction='0.4 0.03 0'/></body></worldbody></mujoco>",
+     150,
+     5,
+     {{2, 0.0997}, {7, 1.5}, {8, 0.3}, {9, -0.2}, {12, 4.0}},
+     {"contact/*/mu", "link/*/mass", "contact/*/mu_torsion"},
+     0.0},
 };
 
 static const struct {
@@ -322,7 +340,7 @@ static problem scene_problem(const scene* s, size_t law, ns_backend backend, tri
     o.free_params = s->free_params;
     while (o.nfree < 4 && s->free_params[o.nfree]) {
         const char* name = s->free_params[o.nfree];
-        bool rigid = strstr(name, "restitution") || strstr(name, "cfm");
+        bool rigid = strstr(name, "restitution") || strstr(name, "cfm") || strstr(name, "mu_");
         if (rigid && o.contact == NS_CONTACT_SPRING) break; // they come last
         o.nfree++;
     }
