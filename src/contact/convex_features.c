@@ -23,7 +23,8 @@ static bool shape_inputs(uint32_t code, uint32_t* count) {
 static bool features_sizes(const uint32_t* params, nsi_block_sizes* out) {
     uint32_t count = 0;
     if (!shape_inputs(params[0], &count) || !shape_inputs(params[1], &count)) return false;
-    *out = (nsi_block_sizes){.ninput = count, .noutput = NSI_CONVEX_OUTPUTS};
+    *out = (nsi_block_sizes){
+        .ninput = count, .noutput = NSI_CONVEX_OUTPUTS, .scratch = count + NSI_CONVEX_OUTPUTS};
     return true;
 }
 
@@ -44,13 +45,11 @@ static void features_vjp(ns_graph* g, const nsi_block* block, const nsi_id* ybar
 
 // ---- kernels -------------------------------------------------------------------------------
 
-enum { MAX_INPUTS = 2 * (NSI_CONVEX_POSE + 3 * NSI_CONVEX_MAX_VERTICES) };
-
-// Lane by lane: branches differ.
+// Lane by lane, since branches differ; the scratch holds one lane's inputs and outputs.
 static void features_lanes(const nsi_block_args* args, size_t lanes) {
     nsi_block_sizes sizes;
-    double x[MAX_INPUTS], y[NSI_CONVEX_OUTPUTS];
     if (!features_sizes(args->params, &sizes)) return;
+    double *x = args->scratch, *y = x + sizes.ninput;
     for (size_t e = 0; e < lanes; e++) {
         for (size_t k = 0; k < sizes.ninput; k++) x[k] = args->x[k * lanes + e];
         cvx_value(args->params, x, y);

@@ -69,11 +69,12 @@ static double weighted_quantile(const weighted* sorted, size_t count, double p) 
     return last;
 }
 
-double ns_posterior_quantile(const ns_posterior* p, uint32_t number, double quantile) {
+double ns_posterior_quantile(const ns_posterior* posterior, uint32_t number, double p) {
     ns_allocator memory = ns_default_allocator();
-    weighted* sorted = sort_number(p, number);
+    weighted* sorted = sort_number(posterior, number);
     if (!sorted) return NAN;
-    double value = weighted_quantile(sorted, (size_t)p->chains * p->count, quantile);
+    size_t count = (size_t)posterior->chains * posterior->count;
+    double value = weighted_quantile(sorted, count, p);
     nsi_free(&memory, sorted);
     return value;
 }

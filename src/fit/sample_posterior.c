@@ -371,8 +371,8 @@ static ns_status sample_modes(posterior_run* p) {
                               " and probabilities of solutions, are unreliable");
     }
     if (status == NS_OK) status = add_searched_modes(p);
-    if (status != NS_OK) return status;
-    weigh_modes(p, probability);
+    if (status == NS_OK) weigh_modes(p, probability);
+    if (status != NS_OK || p->nmode == 0) return status;
 
     // Samples of all of them.
     ns_samples* samples = NULL;

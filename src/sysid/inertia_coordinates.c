@@ -157,7 +157,7 @@ static void bound_single_moment(ns_parameters* v, const nsi_changed_link* c) {
         if (single >= 0 || c->item[i] == NSI_NONE) return; // several, or a formula
         single = i;
     }
-    if (single < 0 || c->hidden[single - MOMENT] || !is_possible_body(c, body)) return;
+    if (single < MOMENT || c->hidden[single - MOMENT] || !is_possible_body(c, body)) return;
 
     // Far beyond the other moments there is an end, or none at all.
     ns_parameter_info* item = &v->items.data[c->item[single]];
