@@ -38,6 +38,13 @@ bool nsi_scene_is_wanted(const nsi_robot* robot, const nsi_contact_options* opti
            nsi_candidates_count(robot->model, options, law) > TRACED_POINTS;
 }
 
+bool nsi_scene_is_part_of(const ns_graph* graph) {
+    for (uint32_t i = 0; i < graph->blocks.count; i++) {
+        if (graph->blocks.data[i].kind == &nsi_scene_detect) return true;
+    }
+    return false;
+}
+
 // ---- building ------------------------------------------------------------------------------------
 
 static void scene_free(nsi_block_data* data) {
@@ -229,6 +236,12 @@ static ns_status make_scene(const nsi_robot* robot, const nsi_contact_options* o
     s->dt = dt;
     s->friction = (uint32_t)options->friction;
     uint32_t* body = scene_alloc(s, m->sizes.nlink, sizeof *body);
+    if (m->sizes.nv > NSI_NCP_MAX_VELOCITIES) {
+        return nsi_fail(error, NS_ERR_LIMIT,
+                        "the model has %u velocities where %d are possible with rigid contact; use"
+                        " the spring model",
+                        m->sizes.nv, NSI_NCP_MAX_VELOCITIES);
+    }
     if (!body || !add_scene_bodies(s, robot, body) || !add_trees(s, m->has_mimic)) {
         return nsi_fail_nomem(error);
     }
