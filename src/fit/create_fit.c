@@ -201,7 +201,8 @@ static ns_status take_metric(ns_fit* f, const ns_metric* from, ns_error* error) 
     return status;
 }
 
-static ns_status take_metrics(ns_fit* f, const ns_prediction_options* o, ns_error* error) {
+static ns_status take_prediction_metrics(ns_fit* f, const ns_prediction_options* o,
+                                         ns_error* error) {
     size_t formulas = 0;
     ns_status status = NS_OK;
     for (uint32_t k = 0; k < o->nmetric; k++) formulas += o->metrics[k].nformula;
@@ -295,7 +296,7 @@ ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) 
     status = f->spec ? fill_spec(f->spec, spec, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = take_robots(f, error);
     if (status == NS_OK) status = take_errors(f, &spec->prediction, error);
-    if (status == NS_OK) status = take_metrics(f, &spec->prediction, error);
+    if (status == NS_OK) status = take_prediction_metrics(f, &spec->prediction, error);
 
     // From here on as a fit from a file.
     if (status == NS_OK) {

@@ -72,8 +72,8 @@ static ns_status make_folders(char* path, ns_error* error) {
 }
 
 // Write a copy. One that is the original itself, or a link to it, stays as it is.
-static ns_status copy_bytes(const robot_copy* c, const nsi_bytes* bytes, const char* from,
-                            char* to) {
+static ns_status copy_file_bytes(const robot_copy* c, const nsi_bytes* bytes, const char* from,
+                                 char* to) {
     if (nsi_same_file(from, to)) return NS_OK;
     ns_status status = make_folders(to, c->error);
     if (status != NS_OK) return status;
@@ -87,7 +87,7 @@ static ns_status copy_robot_file(const robot_copy* c, char* to) {
         status = nsi_fail(c->error, NS_ERR_LIMIT, "%.200s: files of more than 64 MB are not copied",
                           c->from);
     }
-    if (status == NS_OK) status = copy_bytes(c, &bytes, c->from, to);
+    if (status == NS_OK) status = copy_file_bytes(c, &bytes, c->from, to);
     nsi_array_free(c->memory, &bytes);
     return status;
 }
@@ -164,7 +164,7 @@ static ns_status copy_mesh(const robot_copy* c, const char* name, bool collides)
                      : nsi_fail(&inner, NS_ERR_UNSUPPORTED, "it is neither .stl nor .obj");
         if (status == NS_OK) status = check_mesh(c, &bytes, from, collides, &inner);
         if (status == NS_OK) {
-            status = copy_bytes(c, &bytes, from, to);
+            status = copy_file_bytes(c, &bytes, from, to);
         } else if (status == NS_ERR_NOMEM) {
             status = nsi_fail_nomem(c->error);
         } else {
