@@ -4,8 +4,8 @@
 
 #include "model/model_data.h"
 #include "neuralsim/json.h"
+#include "report/motion_scene.h"
 #include "report/packed_columns.h"
-#include "report/scene.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 
 #include "report/html.h"
 #include "report/motion_data.h"
+#include "report/motion_scene.h"
 #include "report/packed_columns.h"
-#include "report/scene.h"
 #include "support/assert.h"
 #include "support/payload.h"
 

@@ -1,7 +1,7 @@
 // What a page draws of a model, as web/README.md says: links, joints and geometries.
 
-#ifndef NSI_REPORT_SCENE_H
-#define NSI_REPORT_SCENE_H
+#ifndef NSI_REPORT_MOTION_SCENE_H
+#define NSI_REPORT_MOTION_SCENE_H
 
 #include "base/common.h"
 #include "neuralsim/json.h"

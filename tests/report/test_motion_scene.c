@@ -4,7 +4,7 @@
 
 #include "report/html.h"
 #include "report/motion_rig.h"
-#include "report/scene.h"
+#include "report/motion_scene.h"
 #include "support/assert.h"
 #include "support/payload.h"
 #include "support/tempdir.h"

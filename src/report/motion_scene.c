@@ -1,6 +1,6 @@
 // What a page draws of a model.
 
-#include "report/scene.h"
+#include "report/motion_scene.h"
 
 #include "io/mesh.h"
 #include "model/model_data.h"
