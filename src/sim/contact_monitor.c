@@ -112,6 +112,7 @@ static ns_status create_observer(ns_contact_monitor* m, ns_error* error) {
     options.observe = observed;
     options.nobserve = sizeof observed / sizeof *observed;
     options.backend = NS_BACKEND_INTERP;
+    options.detection = NS_DETECTION_TRACED; // points have names
     ns_status status = nsi_system_create_like(m->system, &options, &m->observer, error);
     if (status != NS_OK) return status;
     m->ny = m->observer->sizes.ny;

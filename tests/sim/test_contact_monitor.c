@@ -53,6 +53,19 @@ static void the_friction_angle_is_a_switch(void** state) {
     }
 }
 
+// Contacts that are found at run time have no names; the monitor still looks at them.
+static void contacts_found_at_run_time_are_watched(void** state) {
+    (void)state;
+    ns_system_options options = ns_default_system_options();
+    options.detection = NS_DETECTION_RUN_TIME;
+    trial sticks = trial_make(BLOCK("4.5", "-10"), &options, 50);
+    trial kink = trial_make(BLOCK("4.999", "-10"), &options, 50);
+    assert_int_equal(watch(&sticks).switching_steps, 0);
+    assert_true(watch(&kink).sliding >= 40);
+    trial_free(&sticks);
+    trial_free(&kink);
+}
+
 // Friction that is a free parameter: its value in the rollout counts, not the model's.
 static void free_friction_counts(void** state) {
     (void)state;
@@ -144,6 +157,7 @@ static void refuses_wrong_arguments(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_friction_angle_is_a_switch),
+        cmocka_unit_test(contacts_found_at_run_time_are_watched),
         cmocka_unit_test(free_friction_counts),
         cmocka_unit_test(an_unloaded_contact_is_a_switch),
         cmocka_unit_test(impacts_at_once_are_a_switch),
