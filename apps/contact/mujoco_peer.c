@@ -38,7 +38,8 @@ mujoco_peer* mujoco_peer_open(const char* path, double friction) {
     peer->model = mj_loadXML(path, NULL, message, sizeof message);
     if (!peer->model) trial_die("MuJoCo", message);
     peer->data = mj_makeData(peer->model);
-    peer->start = trial_alloc((size_t)(peer->model->nq + 2 * peer->model->nv), sizeof(double));
+    peer->start =
+        trial_alloc((size_t)peer->model->nq + 2 * (size_t)peer->model->nv, sizeof(double));
     for (int k = 0; k < peer->model->ngeom; k++) peer->model->geom_friction[3 * k] = friction;
     return peer;
 }

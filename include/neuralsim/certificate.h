@@ -76,8 +76,8 @@ struct ns_gradient_certificate {
 
 typedef struct ns_contact_monitor ns_contact_monitor;
 
-/// Make a monitor of rigid contacts. It builds a system that observes them; without rigid contact it
-/// does nothing.
+/// Make a monitor of rigid contacts. It builds a system that observes them; without rigid contact, and
+/// where contacts are found at run time (ns_detection), it does nothing.
 /// @param system  must outlive the monitor; not a learned system
 /// @param steps   most steps of a rollout
 /// @return NS_OK; NS_ERR_ARGUMENT, NS_ERR_UNSUPPORTED, NS_ERR_LIMIT, NS_ERR_NOMEM

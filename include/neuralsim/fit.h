@@ -107,9 +107,8 @@ typedef struct ns_fit_result {
     uint32_t nphase;
     const ns_fit_history_point* history;
     uint32_t nhistory;
-    const ns_sparsity_point*
-        path;       ///< at the end of each stage with a penalty; along its iterations,
-    uint32_t npath; ///< too, where all have the same
+    const ns_sparsity_point* path; ///< at the end of each stage with a penalty; along its
+    uint32_t npath;                ///< iterations, too, where all have the same
     const char* const* path_names; ///< inputs
     uint32_t npath_name;
     const char* const* notes; ///< bound hits, refused steps, kinks
@@ -118,11 +117,10 @@ typedef struct ns_fit_result {
     bool complete;                    ///< false: stopped before its end
     const char* unreliable_gradients; ///< how many windows of the last stage have an unreliable
                                       ///< gradient (certificate.h), and why; NULL: none
-    const char*
-        failure; ///< residuals far above the noise, or simulations that do not stay finite, and
-                 ///< the most likely reasons; NULL: the fit did not fail
-    const char* doubts; ///< what else leaves no estimate ok; NULL: nothing
-    const ns_posterior* posterior;    ///< NULL: not asked for, or not found: a note says why
+    const char* failure; ///< residuals far above the noise, or simulations that do not stay
+                         ///< finite, and the most likely reasons; NULL: the fit did not fail
+    const char* doubts;  ///< what else leaves no estimate ok; NULL: nothing
+    const ns_posterior* posterior; ///< NULL: not asked for, or not found: a note says why
 } ns_fit_result;
 
 /// Covariance of two estimates, in the product of their units; NaN where there is no error.

@@ -78,8 +78,8 @@ typedef struct ns_system_options {
     int contact;             ///< an ns_contact_model, or the number of another contact law, for
                              ///< all pairs; -1: as each pair says
     ns_friction friction;    ///< of contact impulses. Default NS_FRICTION_CONE
-    ns_detection detection;  ///< of contacts of the law "ncp"; with torsional or rolling friction, all
-                             ///< are traced. Default NS_DETECTION_AUTO
+    ns_detection detection;  ///< of contacts of the law "ncp"; with torsional or rolling friction,
+                             ///< all are traced. Default NS_DETECTION_AUTO
     uint32_t contact_sweeps; ///< 0: impulses solve their conditions, and so do derivatives; n: n
                              ///< sweeps of projected Gauss-Seidel, differentiated as they are,
                              ///< for comparison (docs/contact-gradients.md)

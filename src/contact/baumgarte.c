@@ -115,12 +115,16 @@ static bool find_targets(problem* p) {
     ns_expr* row = nsi_robot_alloc(robot, p->nv, sizeof *row);
     p->target = nsi_robot_alloc(robot, p->n, sizeof *p->target);
     if (!pose || !row || !p->target) return false;
+
+    // Points that may touch, and the directions of their joints.
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
     if (!twists || !nsi_candidates_find(robot, pose, p->options, p->law, &p->candidates)) {
         return false;
     }
     nsi_candidates_name(robot, &p->candidates);
+
+    // Normal velocities to reach, and the earliest impact; tangential velocities are named.
     ns_expr first = ns_const(p->dt), any = ns_const(0.0);
     for (uint32_t c = 0; c < p->n; c++) {
         const nsi_candidate* candidate = &p->candidates.data[c];
@@ -190,11 +194,15 @@ static void solve_block(const problem* p, nsi_impact* impact) {
     uint32_t rows = p->rows.rows, n = p->rows.n, count = 0;
     nsi_id* inputs = nsi_robot_alloc(p->robot, rows * (p->nv + 1) + 3 * n, sizeof *inputs);
     if (!inputs) return;
+
+    // Inputs, in the order that nsi_ncp expects.
     for (uint32_t i = 0; i < rows * p->nv; i++) inputs[count++] = p->rows.Z[i].id;
     for (uint32_t i = 0; i < rows; i++) inputs[count++] = p->b[i].id;
     for (uint32_t c = 0; c < n; c++) inputs[count++] = p->mu[c].id;
     for (uint32_t c = 0; c < n; c++) inputs[count++] = p->cfm[c].id;
     for (uint32_t c = 0; c < n; c++) inputs[count++] = p->on[c].id;
+
+    // The block, and its impulses.
     nsi_block block = {.kind = &nsi_ncp,
                        .params = {n, p->options->friction, p->nv},
                        .ninput = count,
@@ -203,6 +211,8 @@ static void solve_block(const problem* p, nsi_impact* impact) {
                        .sink = NSI_NONE};
     nsi_id node = nsi_graph_block(graph, &block);
     for (uint32_t i = 0; i < rows; i++) p->l[i].id = nsi_graph_out(graph, node, i);
+
+    // What the solver reports.
     static const char* const names[4] = {"contact/residual", "contact/sweeps", "contact/solves",
                                          "contact/relaxation"};
     ns_expr told[4];
@@ -218,6 +228,8 @@ static void solve_block(const problem* p, nsi_impact* impact) {
 static ns_expr solve_sweeps(const problem* p) {
     uint32_t rows = p->rows.rows, nv = p->nv;
     ns_expr zero = ns_const(0.0);
+
+    // Only point contacts, and few operations.
     if (p->rows.n > p->n) {
         nsi_graph_fail(p->robot->graph, NS_ERR_UNSUPPORTED,
                        "a number of sweeps is not possible with torsional or rolling friction; set"
@@ -230,6 +242,8 @@ static ns_expr solve_sweeps(const problem* p) {
                        p->options->sweeps, rows, MAX_SWEPT / ((double)rows * rows));
         return zero;
     }
+
+    // A = Z Z', softened on the diagonal.
     ns_expr* A = nsi_robot_alloc(p->robot, (size_t)rows * rows, sizeof *A);
     if (!A) return zero;
     for (uint32_t i = 0; i < rows; i++) {
@@ -239,6 +253,8 @@ static ns_expr solve_sweeps(const problem* p) {
             A[i * rows + j] = A[j * rows + i] = a;
         }
     }
+
+    // Sweeps, and how well their impulses fulfil the conditions.
     nsi_friction friction = p->options->friction;
     nsi_ncp_sweeps(p->n, friction, p->options->sweeps, A, p->b, p->mu, p->on, p->l);
     ns_expr residual = nsi_ncp_residual(p->n, friction, A, p->b, p->mu, p->on, p->l);

@@ -34,12 +34,16 @@ bool nsi_is_zero_constant(const nsi_robot* robot, ns_expr x) {
 nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t number) {
     const nsi_geom* geom = &robot->model->geoms[number];
     const ns_expr* p = robot->param + geom->param;
+
+    // Orientation: of the file, then a rotation by parameters, traced only where it is not zero.
     const double* q = geom->def.pose.quaternion;
     quat turn = {ns_const(q[0]), ns_const(q[1]), ns_const(q[2]), ns_const(q[3])};
     vec3 more = v3(p[NSI_GEOM_ROTATION], p[NSI_GEOM_ROTATION + 1], p[NSI_GEOM_ROTATION + 2]);
     bool turned = false;
     for (int k = 0; k < 3; k++) turned = turned || !nsi_is_zero_constant(robot, more.e[k]);
     if (turned) turn = q_mul(turn, q_exp(more));
+
+    // Shape in the frame of its link; sizes that are no parameters are constants.
     nsi_shape shape = {.type = geom->def.type,
                        .R = m3_from_quat(turn),
                        .position =
@@ -53,6 +57,8 @@ nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint
     for (uint32_t k = 0; k < 3; k++) {
         shape.size[k] = k < nsize ? p[NSI_GEOM_SIZE + k] : ns_const(geom->def.size[k]);
     }
+
+    // To the world.
     if (geom->link == NSI_NONE) return shape;
     nsi_link_pose link = nsi_surface_pose(robot, pose, geom->link);
     shape.position = v3_add(link.position, m3_apply(link.R, shape.position));

@@ -21,7 +21,7 @@ static uint32_t step_smooth_inputs(const uint32_t* params) {
     return params[0] * (3 * (params[2] + 2) + NSI_CONTACT_STEP_PER_CONTACT);
 }
 
-static uint32_t step_inputs(const uint32_t* params) {
+static uint32_t contact_step_inputs(const uint32_t* params) {
     return step_smooth_inputs(params) + params[0];
 }
 
@@ -38,17 +38,18 @@ static bool step_sizes(const uint32_t* params, uint32_t ninput, uint32_t noutput
 }
 
 static bool step_value_sizes(const uint32_t* params, nsi_block_sizes* out) {
-    return step_sizes(params, step_inputs(params), NSI_CONTACT_STEP_TOLD(params[0]) + TOLD_NUMBERS,
-                      out);
+    return step_sizes(params, contact_step_inputs(params),
+                      NSI_CONTACT_STEP_TOLD(params[0]) + TOLD_NUMBERS, out);
 }
 
 static bool step_tangent_sizes(const uint32_t* params, nsi_block_sizes* out) {
-    return step_sizes(params, step_inputs(params) + step_kept(params) + step_smooth_inputs(params),
+    return step_sizes(params,
+                      contact_step_inputs(params) + step_kept(params) + step_smooth_inputs(params),
                       6 * params[0], out);
 }
 
 static bool step_adjoint_sizes(const uint32_t* params, nsi_block_sizes* out) {
-    return step_sizes(params, step_inputs(params) + step_kept(params) + 6 * params[0],
+    return step_sizes(params, contact_step_inputs(params) + step_kept(params) + 6 * params[0],
                       step_smooth_inputs(params), out);
 }
 

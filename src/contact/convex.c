@@ -110,6 +110,8 @@ static bool find_convex_targets(convex_step* s) {
     ns_expr* row = nsi_robot_alloc(robot, s->nv, sizeof *row);
     s->target = nsi_robot_alloc(robot, s->n, sizeof *s->target);
     if (!pose || !row || !s->target) return false;
+
+    // Points that may touch, and the directions of their joints.
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
     if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, &s->candidates)) {
@@ -117,6 +119,7 @@ static bool find_convex_targets(convex_step* s) {
     }
     nsi_candidates_name(robot, &s->candidates);
 
+    // Velocities to reach, the earliest impact and any overlap; tangential velocities are named.
     static const char* const slips[2] = {"velocity/tangent1", "velocity/tangent2"};
     ns_expr zero = ns_const(0.0), first = ns_const(s->dt), any = zero;
     s->overlap = zero;

@@ -77,8 +77,8 @@ static void number_trees(rigid_step* s) {
 }
 
 // `row` is the Jacobian of the candidate's normal.
-static void classify(const rigid_step* s, const nsi_link_pose* pose, const nsi_candidate* candidate,
-                     const ns_expr* row, contact_class* c) {
+static void classify_contact(const rigid_step* s, const nsi_link_pose* pose,
+                             const nsi_candidate* candidate, const ns_expr* row, contact_class* c) {
     const nsi_robot* robot = s->robot;
     ns_expr one = ns_const(1.0);
     c->phi = nsi_candidate_gap(robot, pose, candidate);
@@ -122,7 +122,7 @@ static bool classify_all(rigid_step* s) {
     for (uint32_t c = 0; c < s->n; c++) {
         const nsi_candidate* candidate = &s->candidates.data[c];
         nsi_contact_row(robot, twists, candidate, candidate->point.normal, row);
-        classify(s, pose, candidate, row, &s->at[c]);
+        classify_contact(s, pose, candidate, row, &s->at[c]);
         for (int k = 0; k < 2; k++) {
             nsi_contact_row(robot, twists, candidate, candidate->tangent[k], row);
             nsi_candidate_named(robot, candidate, slips[k], "m/s",
@@ -169,6 +169,8 @@ static void spread_impacts(rigid_step* s) {
     ns_expr* touch = nsi_robot_alloc(s->robot, (size_t)count * count, sizeof *touch);
     bool* can = nsi_robot_alloc(s->robot, (size_t)count * count, sizeof *can);
     if (!touch || !can) return;
+
+    // Pairs of trees that can touch, and whether they do.
     bool any = false;
     for (uint32_t a = 0; a < count; a++) {
         for (uint32_t b = 0; b < a; b++) {
@@ -177,6 +179,8 @@ static void spread_impacts(rigid_step* s) {
             if (can[a * count + b]) touch[a * count + b] = trees_touch(s, a, b);
         }
     }
+
+    // Neighbours take the earlier impact of both, round by round.
     for (uint32_t round = 1; any && round < count; round++) {
         for (uint32_t a = 0; a < count; a++) {
             for (uint32_t b = 0; b < a; b++) {
@@ -196,6 +200,8 @@ static void spread_impacts(rigid_step* s) {
 // The time of the first impact of each island, and which contacts take part.
 static void find_impacts(rigid_step* s) {
     ns_expr zero = ns_const(0.0), one = ns_const(1.0);
+
+    // The earliest impact of each tree, then of its island; 0 where there is none.
     for (uint32_t t = 0; t < s->ntree; t++) s->share[t] = one, s->struck[t] = zero;
     for (uint32_t c = 0; c < s->n; c++) {
         const contact_class* at = &s->at[c];
@@ -212,6 +218,7 @@ static void find_impacts(rigid_step* s) {
         s->share[t] = ns_select(s->struck[t], s->share[t], zero);
     }
 
+    // Contacts that hit at that time, that follow later, and that are closed at it.
     for (uint32_t c = 0; c < s->n; c++) {
         contact_class* at = &s->at[c];
         uint32_t t = at->tree[0] != NSI_NONE ? at->tree[0] : at->tree[1];
@@ -289,7 +296,7 @@ static void contact_inputs(const rigid_step* s, uint32_t b, nsi_id* to) {
 }
 
 // Impulses of velocities and of positions.
-static void solve_step(rigid_step* s, nsi_impact* impact) {
+static void solve_rigid_step(rigid_step* s, nsi_impact* impact) {
     ns_graph* graph = s->robot->graph;
     uint32_t nv = s->nv, n = s->rows.n, rows = s->rows.rows, count = 0;
     nsi_id* inputs = nsi_robot_alloc(
@@ -382,7 +389,7 @@ static void rigid_impulses(const nsi_robot* robot, const nsi_contact_options* op
     nsi_robot moved;
     if (!move_to_impact(&s, impact->qd, &moved)) return;
     if (!nsi_contact_rows_build(&moved, options, law, &s.candidates, added, &s.rows)) return;
-    solve_step(&s, impact);
+    solve_rigid_step(&s, impact);
     if (robot->graph->error.status != NS_OK) return;
     apply_step(&s, impact);
 }

@@ -38,6 +38,13 @@ bool nsi_scene_is_wanted(const nsi_robot* robot, const nsi_contact_options* opti
            nsi_candidates_count(robot->model, options, law) > TRACED_POINTS;
 }
 
+bool nsi_scene_is_part_of(const ns_graph* graph) {
+    for (uint32_t i = 0; i < graph->blocks.count; i++) {
+        if (graph->blocks.data[i].kind == &nsi_scene_detect) return true;
+    }
+    return false;
+}
+
 // ---- building ------------------------------------------------------------------------------------
 
 static void scene_free(nsi_block_data* data) {
@@ -60,7 +67,7 @@ static void* scene_alloc(nsi_scene* s, size_t count, size_t size) {
 
 // Bodies, the axes they move along, and the trees they belong to. Trees that share a velocity through a
 // mimic joint are one.
-static bool add_bodies(nsi_scene* s, const nsi_robot* robot, uint32_t* number) {
+static bool add_scene_bodies(nsi_scene* s, const nsi_robot* robot, uint32_t* number) {
     const ns_model* m = robot->model;
     s->nv = m->sizes.nv;
     s->bodies = scene_alloc(s, m->sizes.nlink, sizeof *s->bodies);
@@ -229,7 +236,13 @@ static ns_status make_scene(const nsi_robot* robot, const nsi_contact_options* o
     s->dt = dt;
     s->friction = (uint32_t)options->friction;
     uint32_t* body = scene_alloc(s, m->sizes.nlink, sizeof *body);
-    if (!body || !add_bodies(s, robot, body) || !add_trees(s, m->has_mimic)) {
+    if (m->sizes.nv > NSI_NCP_MAX_VELOCITIES) {
+        return nsi_fail(error, NS_ERR_LIMIT,
+                        "the model has %u velocities where %d are possible with rigid contact; use"
+                        " the spring model",
+                        m->sizes.nv, NSI_NCP_MAX_VELOCITIES);
+    }
+    if (!body || !add_scene_bodies(s, robot, body) || !add_trees(s, m->has_mimic)) {
         return nsi_fail_nomem(error);
     }
     ns_status status = add_pairs(s, robot, options, law, body, error);
@@ -278,8 +291,8 @@ static ns_expr pair_parameter(const scene_step* t, uint32_t pair, uint32_t k) {
     return nsi_pair_param(t->robot, &candidate, k);
 }
 
-static nsi_id append_block(scene_step* t, const nsi_block_kind* kind, uint32_t noutput,
-                           size_t scratch) {
+static nsi_id append_scene_block(scene_step* t, const nsi_block_kind* kind, uint32_t noutput,
+                                 size_t scratch) {
     nsi_block block = {.kind = kind,
                        .params = {t->count, noutput, (uint32_t)scratch},
                        .ninput = t->count,
@@ -330,8 +343,8 @@ static nsi_id detect_contacts(scene_step* t) {
     for (uint32_t p = 0; p < s->npair; p++) {
         add_input(t, pair_parameter(t, p, NSI_RIGID_MARGIN));
     }
-    return append_block(t, &nsi_scene_detect, nsi_scene_detect_outputs(s),
-                        nsi_scene_detect_scratch(s));
+    return append_scene_block(t, &nsi_scene_detect, nsi_scene_detect_outputs(s),
+                              nsi_scene_detect_scratch(s));
 }
 
 // The robot as it is at the impacts of its islands.
@@ -392,8 +405,8 @@ static nsi_id respond_to_contacts(scene_step* t, nsi_id detect, const nsi_robot*
         add_input(t, scene_output(t, detect, 2 * s->ntree + k));
     }
     add_input(t, scene_output(t, detect, nsi_scene_detect_outputs(s) - 1)); // are some missing?
-    return append_block(t, &nsi_scene_respond, nsi_scene_respond_outputs(s),
-                        nsi_scene_respond_scratch(s));
+    return append_scene_block(t, &nsi_scene_respond, nsi_scene_respond_outputs(s),
+                              nsi_scene_respond_scratch(s));
 }
 
 // From Z'l to M^-1 J'l.

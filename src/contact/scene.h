@@ -128,6 +128,9 @@ static inline uint32_t nsi_scene_respond_outputs(const nsi_scene* s) {
 // Are contacts of this law found at run time?
 bool nsi_scene_is_wanted(const nsi_robot* robot, const nsi_contact_options* options, int law);
 
+// Has the graph of a step contacts that are found at run time? They have no quantities of their own.
+bool nsi_scene_is_part_of(const ns_graph* graph);
+
 // As nsi_contact_law.impulses.
 void nsi_scene_impulses(const nsi_robot* robot, const nsi_contact_options* options, int law,
                         double dt, const ns_expr* qdd, const ns_expr* added, nsi_impact* impact);

@@ -355,6 +355,7 @@ static void detect_tangent(const nsi_scene* s, const double* x, double* y, doubl
     double* found = nsi_take(&at, s->most_outputs);
     for (uint32_t k = 0; k < noutput; k++) y[k] = 0.0;
 
+    // Contacts, all points of a pair at once.
     for (uint32_t c = 0, end, pair, point; c < s->ncontact; c = end) {
         if (!nsi_scene_contact_of(value.contacts + NSI_SCENE_CONTACT * c, &pair, &point)) break;
         end = end_of_pair(s, value.contacts, c);
@@ -368,6 +369,8 @@ static void detect_tangent(const nsi_scene* s, const double* x, double* y, doubl
             }
         }
     }
+
+    // Impact times of trees and the penetration are those of one contact each.
     for (uint32_t t = 0; t < s->ntree; t++) {
         if (value.source[t] < 0.0) continue;
         d.share[t] = d.contacts[NSI_SCENE_CONTACT * (uint32_t)value.source[t] + NSI_SCENE_TIME];

@@ -56,7 +56,7 @@ enum { STEP_TERMS = 10, STEP_SMOOTH_TERMS = 9, STEP_KEPT = 13, STEP_LEVELS = 4, 
 
 // ---- velocities of a contact -----------------------------------------------------------------------
 
-static bool carries(const nsi_scene* s, uint32_t ancestor, uint32_t body) {
+static bool scene_carries(const nsi_scene* s, uint32_t ancestor, uint32_t body) {
     while (body != NSI_NONE && body > ancestor) body = s->bodies[body].parent;
     return body == ancestor;
 }
@@ -104,7 +104,7 @@ static void each_axis(const nsi_scene* s, contact_rows* c, axis_visitor* visit, 
     for (int side = 0; side < 2; side++) {
         const uint32_t other = side_body(s, c->pair, 1 - side);
         for (uint32_t b = side_body(s, c->pair, side); b != NSI_NONE; b = s->bodies[b].parent) {
-            if (other != NSI_NONE && carries(s, b, other)) break;
+            if (other != NSI_NONE && scene_carries(s, b, other)) break;
             for (uint32_t i = 0; i < s->bodies[b].naxis; i++) {
                 const uint32_t axis = s->bodies[b].first_axis + i;
                 visit(context, c, axis, find_velocity(c, s->axis_v[axis]), side == 0 ? 1.0 : -1.0);
@@ -421,7 +421,7 @@ static void add_response(const respond* r, uint32_t first, const double* l, doub
     }
 }
 
-static const nsi_sparse_step* step_kernels(void) {
+static const nsi_sparse_step* island_kernels(void) {
 #ifdef NSI_HAVE_AVX2_KERNELS
     if (nsi_cpu_has_avx2_fma()) return &nsi_sparse_step_avx2;
 #endif
@@ -472,7 +472,7 @@ static void respond_value(const nsi_scene* s, const double* x, double* y, double
         const uint32_t first = r.first[t], n = number_island(&r, first);
         island_inputs in = lay_out_island(n, s->chain, inputs);
         fill_island(&r, first, &in);
-        step_kernels()->value(r.params, inputs, out, at);
+        island_kernels()->value(r.params, inputs, out, at);
         add_response(&r, first, out, velocities);
         add_response(&r, first, out + NSI_CONTACT_STEP_SHIFT(n), shift);
         for (uint32_t c = first; c != NSI_NONE; c = r.rows[c].next) {
@@ -585,6 +585,7 @@ static void respond_tangent(const nsi_scene* s, const double* x, double* y, doub
     double* dJ = nsi_take(&at, 3 * s->chain);
     for (uint32_t k = 0; k < 2 * s->nv; k++) y[k] = 0.0;
 
+    // Directions of the wrenches, all points of a pair at once.
     uint32_t known = NSI_NONE;
     for (uint32_t c = 0; c < r.count; c++) {
         const contact_rows* k = &r.rows[c];
@@ -597,6 +598,7 @@ static void respond_tangent(const nsi_scene* s, const double* x, double* y, doub
         memcpy(dwrench + 18 * (size_t)c, r.found + 18 * (size_t)k->point, 18 * sizeof *dwrench);
     }
 
+    // Islands: inputs of the step and their direction, then that of the impulses.
     for (uint32_t t = 0; t < s->ntree; t++) {
         if (r.first[t] == NSI_NONE) continue;
         const uint32_t first = r.first[t], n = number_island(&r, first);
@@ -609,7 +611,7 @@ static void respond_tangent(const nsi_scene* s, const double* x, double* y, doub
             row_direction(&r, c, &d, dwrench + 18 * (size_t)c, dJ);
             contact_direction(&r, c, &d, dJ, &direction);
         }
-        step_kernels()->tangent(r.params, inputs, out, at);
+        island_kernels()->tangent(r.params, inputs, out, at);
         add_response_direction(&r, first, kept, 0, out, &direction, y);
         add_response_direction(&r, first, kept, 3, out + 3 * (size_t)n, &direction, y + s->nv);
         forget_island(&r);
@@ -737,6 +739,7 @@ static void respond_adjoint(const nsi_scene* s, const double* x, double* y, doub
     double* Jbar = nsi_take(&at, 3 * s->chain);
     for (uint32_t k = 0; k < nsi_scene_respond_inputs(s); k++) y[k] = 0.0;
 
+    // Islands: adjoints of the impulses, of the step's inputs, and of what these are made of.
     for (uint32_t t = 0; t < s->ntree; t++) {
         if (r.first[t] == NSI_NONE) continue;
         const uint32_t first = r.first[t], n = number_island(&r, first);
@@ -746,7 +749,7 @@ static void respond_adjoint(const nsi_scene* s, const double* x, double* y, doub
         double* lbar = in.end + (size_t)STEP_KEPT * n + STEP_LEVELS;
         impulse_bars(&r, first, ybar, lbar);
         impulse_bars(&r, first, ybar + s->nv, lbar + 3 * (size_t)n);
-        step_kernels()->adjoint(r.params, inputs, out, at);
+        island_kernels()->adjoint(r.params, inputs, out, at);
         const island_inputs from = lay_out_island(n, s->chain, out);
         for (uint32_t c = first; c != NSI_NONE; c = r.rows[c].next) {
             term_adjoint(&r, c, &from, &bar);
@@ -754,6 +757,8 @@ static void respond_adjoint(const nsi_scene* s, const double* x, double* y, doub
         }
         forget_island(&r);
     }
+
+    // Wrenches, all points of a pair at once.
     shape_adjoints(&r, wrench_bar, &bar);
 }
 

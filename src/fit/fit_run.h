@@ -21,9 +21,8 @@ typedef struct nsi_run {
     nsi_stage_solver* stage_solver;
     nsi_checkpoint resumed; // what to go on from; empty after it was taken up
     bool resuming;
-    double*
-        best; // z, w where the search ended, and nbest_state initial states of the last stage; NULL:
-    uint32_t nbest_state; // there was no search
+    double* best;         // z, w where the search ended, and nbest_state initial states of the last
+    uint32_t nbest_state; // stage; NULL: there was no search
     NSI_ARRAY(double) minima; // of a search: cost, values of parameters, weights of each local one
     bool along;        // the sparsity path is kept along iterations: all penalties are the same
     ns_status failure; // of a checkpoint that could not be written, or of memory

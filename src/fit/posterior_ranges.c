@@ -65,8 +65,8 @@ static double range_correlation(const ns_table* t, uint32_t a, uint32_t b, const
     return da > 0.0 && db > 0.0 ? sum / (da * db) : a == b;
 }
 
-static json_t* range_of(const ns_table* t, uint32_t column, const double* weight,
-                        range_sample* sorted, double probability) {
+static json_t* weighted_range(const ns_table* t, uint32_t column, const double* weight,
+                              range_sample* sorted, double probability) {
     double mean, deviation;
     range_moments(t, column, weight, &mean, &deviation);
     for (uint32_t k = 0; k < t->nrow; k++) {
@@ -87,7 +87,7 @@ static json_t* make_ranges(const ns_table* t, const double* weight, range_sample
     for (uint32_t a = 0; a < t->ncol && ok; a++) {
         if (!is_parameter(t->names[a])) continue;
         ok = json_object_set_new(ranges, t->names[a],
-                                 range_of(t, a, weight, sorted, probability)) == 0 &&
+                                 weighted_range(t, a, weight, sorted, probability)) == 0 &&
              json_array_append_new(names, json_string(t->names[a])) == 0;
         json_t* row = json_array();
         for (uint32_t b = 0; b < t->ncol && ok && row; b++) {
@@ -107,8 +107,8 @@ static json_t* make_ranges(const ns_table* t, const double* weight, range_sample
 }
 
 // Weights of samples, which add up to 1.
-static ns_status read_weights(const ns_table* t, const char* path, double* weight,
-                              ns_error* error) {
+static ns_status read_sample_weights(const ns_table* t, const char* path, double* weight,
+                                     ns_error* error) {
     uint32_t column = ns_table_column(t, "weight");
     double sum = 0.0;
     for (uint32_t k = 0; k < t->nrow && column != NSI_NONE; k++) {
@@ -129,6 +129,8 @@ ns_status ns_posterior_ranges(const char* path, double probability, ns_text* out
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "ns_posterior_ranges: the probability must be between 0 and 1");
     }
+
+    // Read samples and their weights.
     *out = (ns_text){0};
     ns_table t;
     ns_allocator memory = ns_default_allocator();
@@ -137,7 +139,10 @@ ns_status ns_posterior_ranges(const char* path, double probability, ns_text* out
     if (status != NS_OK) return status;
     double* weight = nsi_alloc(&memory, (t.nrow + (size_t)1) * sizeof *weight);
     range_sample* sorted = nsi_alloc(&memory, (t.nrow + (size_t)1) * sizeof *sorted);
-    status = weight && sorted ? read_weights(&t, path, weight, error) : nsi_fail_nomem(error);
+    status =
+        weight && sorted ? read_sample_weights(&t, path, weight, error) : nsi_fail_nomem(error);
+
+    // Write the ranges as JSON.
     if (status == NS_OK) {
         json_t* root = make_ranges(&t, weight, sorted, probability);
         char* text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) : NULL;
@@ -148,6 +153,7 @@ ns_status ns_posterior_ranges(const char* path, double probability, ns_text* out
         free(text);
         json_decref(root);
     }
+
     nsi_free(&memory, weight);
     nsi_free(&memory, sorted);
     ns_table_free(&t);

@@ -23,7 +23,7 @@ static const double GOOD_RHAT = 1.01, GOOD_SIZE = 400.0;
 
 // Parameters, coefficients and noise levels; states and weights of networks mean nothing by
 // themselves.
-static bool is_shown(const ns_posterior_number* number) {
+static bool is_number_shown(const ns_posterior_number* number) {
     bool weight = number->kind == NS_POSTERIOR_WEIGHT && strncmp(number->name, "weight ", 7) == 0;
     return number->kind != NS_POSTERIOR_STATE && !weight;
 }
@@ -31,7 +31,7 @@ static bool is_shown(const ns_posterior_number* number) {
 static uint32_t choose_corner(const ns_posterior* p, uint32_t chosen[MAX_CORNER]) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < p->n && count < MAX_CORNER; k++) {
-        if (is_shown(&p->numbers[k]) && p->numbers[k].kind != NS_POSTERIOR_NOISE) {
+        if (is_number_shown(&p->numbers[k]) && p->numbers[k].kind != NS_POSTERIOR_NOISE) {
             chosen[count++] = k;
         }
     }
@@ -137,12 +137,14 @@ static void report_numbers(ns_section* section, const ns_posterior* p) {
                                         {.name = "95 %", .format = NS_FORMAT_NUMBER, .digits = 4},
                                         {.name = "R-hat", .format = NS_FORMAT_NUMBER, .digits = 4},
                                         {.name = "ESS", .format = NS_FORMAT_COUNT}};
+
+    // A row for each number that is shown; R-hat and ESS are those of chains.
     ns_report_table* table = ns_section_add_table(section, "posterior", NULL, columns, 8);
     uint32_t rows = 0;
     for (uint32_t k = 0; k < p->n && rows < MAX_TABLE; k++) {
         const ns_posterior_number* number = &p->numbers[k];
         const ns_chain_summary* s = &number->summary;
-        if (!is_shown(number)) continue;
+        if (!is_number_shown(number)) continue;
         bool sampled = p->method == NS_POSTERIOR_HMC;
         const ns_cell row[] = {ns_cell_text(number->name),
                                ns_cell_text(number->unit),
@@ -195,12 +197,16 @@ static void note_modes(ns_section* section, const ns_posterior* p) {
 // Signs that samples are not those of the posterior.
 static void note_problems(ns_section* section, const ns_posterior* p) {
     if (p->method != NS_POSTERIOR_HMC) return;
+
+    // Numbers with the largest R-hat and the smallest sample size.
     const ns_posterior_number *worst = &p->numbers[0], *fewest = &p->numbers[0];
     for (uint32_t k = 1; k < p->n; k++) {
         const ns_posterior_number* number = &p->numbers[k];
         if (number->summary.rhat > worst->summary.rhat) worst = number;
         if (number->summary.ess_bulk < fewest->summary.ess_bulk) fewest = number;
     }
+
+    // Warnings, the most serious first.
     if (p->divergences > 0) {
         nsi_section_add_notef(section, NS_NOTE_WARNING,
                               "%u of %u trajectories diverged: intervals may be too narrow; give"

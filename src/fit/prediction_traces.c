@@ -313,7 +313,7 @@ static void take_draw(const ns_fit* f, size_t row, double* v, double* z, double*
     if (parameters) nsi_parameters_to_z(f->parameters, v, z);
 }
 
-static int compare_numbers(const void* a, const void* b) {
+static int compare_band_values(const void* a, const void* b) {
     const double *x = a, *y = b;
     return (*x > *y) - (*x < *y);
 }
@@ -328,7 +328,7 @@ static void set_bands(nsi_traces* e, const double* draws, uint32_t ndraw, size_t
             all = all && isfinite(sorted[k]);
         }
         if (!all) continue;
-        qsort(sorted, ndraw, sizeof *sorted, compare_numbers);
+        qsort(sorted, ndraw, sizeof *sorted, compare_band_values);
         for (int side = 0; side < 2; side++) {
             double place = (side == 0 ? 0.05 : 0.95) * (ndraw - 1);
             uint32_t low = (uint32_t)place;
@@ -371,6 +371,8 @@ ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
                         .nchannel = f->problem->nchannel,
                         .nx = f->problem->sizes.nx,
                         .nc = f->problem->sizes.nc};
+
+    // Choose pieces of the recordings, and copy what was recorded.
     maker m = {.f = f, .e = out};
     ns_status status = choose(&m, error);
     if (status == NS_OK) {
@@ -381,6 +383,8 @@ ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
         fill_recorded(&m, &m.pieces.data[k]);
     }
     if (status == NS_OK) fill_gaps(out);
+
+    // Predict them before and after the fit, and bands of the posterior.
     for (int role = 0; status == NS_OK && role < NS_ROLE_COUNT; role++) {
         if (!f->data[role]) continue;
         for (int when = 0; when < 2 && status == NS_OK; when++) {
@@ -390,6 +394,7 @@ ns_status nsi_traces_make(const ns_fit* f, nsi_traces* out, ns_error* error) {
         }
     }
     if (status == NS_OK) status = predict_bands(&m, error);
+
     nsi_array_free(&out->allocator, &m.pieces);
     if (status != NS_OK) nsi_traces_free(out);
     return status;

@@ -155,6 +155,8 @@ static json_t* json_of_posterior(record_writer* w, const nsi_result* a) {
     static const char* const kinds[] = {"parameter", "weight", "initial state", "noise"};
     const ns_posterior* p = a->posterior;
     json_t *object = json_check(w, json_object()), *numbers = json_check(w, json_array());
+
+    // How it was sampled.
     json_set(w, object, "method",
              json_of_text(w, ns_choice_name(&ns_posterior_methods, (int)p->method)));
     json_set(w, object, "chains", json_integer(p->chains));
@@ -163,6 +165,8 @@ static json_t* json_of_posterior(record_writer* w, const nsi_result* a) {
     json_set(w, object, "truncated", json_integer(p->truncated));
     json_set(w, object, "modes", json_of_numbers(w, p->probability, p->nmode));
     json_set(w, object, "seconds", json_of_number(p->seconds));
+
+    // Summaries of its numbers.
     for (uint32_t k = 0; k < p->n && !w->failed; k++) {
         const ns_posterior_number* number = &p->numbers[k];
         const ns_chain_summary* s = &number->summary;

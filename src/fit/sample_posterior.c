@@ -259,6 +259,8 @@ static ns_status keep_samples(posterior_run* p, const ns_samples* s, const doubl
     if (!out || !values || !density || !divergent || !mode || !probabilities) {
         return nsi_fail_nomem(p->r->error);
     }
+
+    // Copy, since samples go when the run ends.
     for (size_t k = 0; k < all; k++) {
         nsi_residual_density_values(p->density, s->x + k * s->n, values + k * s->n);
     }
@@ -266,6 +268,8 @@ static ns_status keep_samples(posterior_run* p, const ns_samples* s, const doubl
     memcpy(divergent, s->divergent, all * sizeof *divergent);
     memcpy(mode, s->start, s->chains * sizeof *mode);
     memcpy(probabilities, probability, p->nmode * sizeof *probabilities);
+
+    // The posterior, with summaries of its numbers.
     *out = (ns_posterior){.method = p->options.method,
                           .n = s->n,
                           .chains = s->chains,
@@ -348,6 +352,8 @@ static ns_status prepare_posterior(posterior_run* p) {
 
 static ns_status sample_modes(posterior_run* p) {
     double probability[MAX_MODES];
+
+    // Modes: the fit's own, then those of the search. A flat direction leaves no posterior.
     nsi_point point = nsi_objective_point(p->r->e);
     ns_status status = posterior_add_mode(p, point.z, point.w, true);
     if (status != NS_OK || p->nmode == 0) return status;
@@ -368,6 +374,7 @@ static ns_status sample_modes(posterior_run* p) {
     if (status != NS_OK) return status;
     weigh_modes(p, probability);
 
+    // Samples of all of them.
     ns_samples* samples = NULL;
     status = draw_samples(p, &samples);
     if (status == NS_ERR_NONFINITE && p->r->error) return posterior_note(p, p->r->error->message);

@@ -266,12 +266,16 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     if (!f->has_result) {
         return nsi_fail(error, NS_ERR_STATE, "ns_fit_save: there is no result; call ns_fit_run");
     }
+
+    // The folder; it may be there already.
     nsi_copy_notes notes = {0};
     ns_status status = ns_fit_check_folder(f, folder, error);
     if (status != NS_OK) return status;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return nsi_fail(error, NS_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
+
+    // Its files: weights, the fitted model, samples, the report.
     char* weights = f->nw > 0 ? nsi_fit_join(f, folder, "weights.safetensors") : NULL;
     if (f->nw > 0) {
         status = weights ? ns_system_save_weights(f->system, f->w, weights, error)
@@ -282,6 +286,7 @@ ns_status ns_fit_save(const ns_fit* f, const char* folder, ns_error* error) {
     }
     if (status == NS_OK) status = save_samples(f, folder, error);
     if (status == NS_OK) status = save_write_report(f, folder, &notes, error);
+
     nsi_copy_notes_free(&f->allocator, &notes);
     nsi_free(&f->allocator, weights);
     return status;

@@ -43,8 +43,8 @@ static bool is_place(const double v[3]) {
 }
 
 // Number of the vertex among those at other places, of which there are `count`; `count` for a new one.
-static uint32_t find_place(const nsi_index* places, const double* vertices, uint32_t count,
-                           const double place[3], uint32_t hash) {
+static uint32_t find_vertex_place(const nsi_index* places, const double* vertices, uint32_t count,
+                                  const double place[3], uint32_t hash) {
     for (uint32_t at = nsi_index_first(places, hash), id; nsi_index_at(places, at, &id);
          at = nsi_index_next(places, at)) {
         if (memcmp(vertices + 3 * (size_t)id, place, 3 * sizeof *place) == 0) return id;
@@ -58,7 +58,7 @@ static void collect_vertex(nsi_hull* hull, const double v[3]) {
     if (count > NSI_MESH_MAX_HULL || hull->status != NS_OK) return;
     const double place[3] = {v[0] + 0.0, v[1] + 0.0, v[2] + 0.0}; // no -0
     uint32_t hash = nsi_hash_bytes(place, sizeof place);
-    if (find_place(&hull->places, hull->vertices.data, count, place, hash) < count) return;
+    if (find_vertex_place(&hull->places, hull->vertices.data, count, place, hash) < count) return;
     if (!nsi_array_reserve(hull->allocator, &hull->vertices, 3) ||
         !nsi_index_insert(hull->allocator, &hull->places, hash, count)) {
         hull->status = NS_ERR_NOMEM;
@@ -182,7 +182,7 @@ static bool has_failed(const sink* s) {
 static uint32_t find_vertex(sink* s, const double v[3]) {
     const double place[3] = {v[0] + 0.0, v[1] + 0.0, v[2] + 0.0}; // no -0
     uint32_t hash = nsi_hash_bytes(place, sizeof place), number = s->surface->vertices.count / 3;
-    uint32_t known = find_place(&s->places, s->surface->vertices.data, number, place, hash);
+    uint32_t known = find_vertex_place(&s->places, s->surface->vertices.data, number, place, hash);
     if (known < number) return known;
     if (number / 3 >= s->most) { // those of triangles are never more
         s->status = NS_ERR_LIMIT;

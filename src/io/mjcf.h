@@ -57,7 +57,7 @@ typedef struct nsi_mjcf {
     bool inertia_from_geom; // even where there is an <inertial>
     bool inertia_never_from_geom;
     const char* mesh_folder;
-    bool contact;                         // false: disabled by a flag
+    bool contact; // false: disabled by a flag
     uint32_t nbodies;
 } nsi_mjcf;
 

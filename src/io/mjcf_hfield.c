@@ -22,8 +22,8 @@ static bool fail_hfield_size(nsi_mjcf* m, const nsi_xml_element* asset, double n
 }
 
 // Room for the elevations; NULL after a failure, which has been told.
-static double* make_room(nsi_mjcf* m, const nsi_xml_element* asset, double nrow, double ncol,
-                         ns_geom_def* geom) {
+static double* make_elevation_room(nsi_mjcf* m, const nsi_xml_element* asset, double nrow,
+                                   double ncol, ns_geom_def* geom) {
     bool whole = nrow == floor(nrow) && ncol == floor(ncol);
     if (!whole || !(nrow >= 2.0 && ncol >= 2.0 && nrow * ncol <= NSI_MAX_ELEVATIONS)) {
         fail_hfield_size(m, asset, nrow, ncol);
@@ -52,7 +52,7 @@ static bool read_elevation_text(nsi_mjcf* m, const nsi_xml_element* asset, ns_ge
         !nsi_reader_number(m->reader, asset, "ncol", &ncol)) {
         return false;
     }
-    double* elevation = make_room(m, asset, nrow, ncol, geom);
+    double* elevation = make_elevation_room(m, asset, nrow, ncol, geom);
     if (!elevation) return false;
 
     // Without elevations the ground is flat.
@@ -84,7 +84,7 @@ static bool parse_elevation_file(nsi_mjcf* m, const nsi_xml_element* asset, cons
     nsi_quote(file, strlen(file), quote);
     uint32_t nrow = bytes->count >= HEADER ? read_word(bytes->data) : 0;
     uint32_t ncol = bytes->count >= HEADER ? read_word(bytes->data + 4) : 0;
-    double* elevation = make_room(m, asset, nrow, ncol, geom);
+    double* elevation = make_elevation_room(m, asset, nrow, ncol, geom);
     if (!elevation) return false;
     if (bytes->count != HEADER + 4 * nrow * ncol) {
         return nsi_reader_fail(m->reader, asset, NS_ERR_PARSE,

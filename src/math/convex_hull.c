@@ -11,7 +11,7 @@ static void difference(const double* a, const double* b, double out[3]) {
     for (int i = 0; i < 3; i++) out[i] = a[i] - b[i];
 }
 
-static double product(const double a[3], const double b[3]) {
+static double hull_dot(const double a[3], const double b[3]) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
@@ -32,10 +32,10 @@ static uint32_t find_frame(const double* points, uint32_t count, point_frame* fr
             double d[3];
             difference(points + (size_t)3 * k, points, d);
             for (uint32_t j = 0; j < found; j++) {
-                double along = product(d, frame->axis[j]);
+                double along = hull_dot(d, frame->axis[j]);
                 for (int i = 0; i < 3; i++) d[i] -= along * frame->axis[j][i];
             }
-            double distance = sqrt(product(d, d));
+            double distance = sqrt(hull_dot(d, d));
             if (!(distance > best)) continue;
             best = distance;
             memcpy(chosen, d, sizeof chosen);
@@ -82,7 +82,7 @@ static void mark_ends(const double* points, uint32_t count, const point_frame* f
     for (uint32_t k = 1; k < count; k++) {
         double d[3];
         difference(points + (size_t)3 * k, points, d);
-        double along = product(d, frame->axis[0]);
+        double along = hull_dot(d, frame->axis[0]);
         if (along < least) least = along, low = k;
         if (along > most) most = along, high = k;
     }
@@ -113,7 +113,7 @@ ns_status nsi_convex_hull(const double* points, uint32_t count, const ns_allocat
         double d[3];
         difference(points + (size_t)3 * k, points, d);
         for (uint32_t i = 0; i < dimension; i++) {
-            coordinates[dimension * k + i] = product(d, frame.axis[i]) / frame.extent;
+            coordinates[dimension * k + i] = hull_dot(d, frame.axis[i]) / frame.extent;
         }
     }
     if (!run_qhull(coordinates, count, (int)dimension, is_corner)) {

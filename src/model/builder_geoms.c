@@ -163,6 +163,7 @@ static bool keep_mesh_corners(const ns_model_builder* builder, double* vertices,
 
 // Copy what a geometry points to; false when out of memory.
 static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
+    // Names.
     def->name = nsi_builder_keep(builder, def->name);
     def->link = nsi_builder_keep(builder, def->link);
     bool kept = def->name && def->link;
@@ -170,12 +171,16 @@ static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
         def->mesh = nsi_builder_keep(builder, def->mesh);
         kept = kept && def->mesh;
     }
+
+    // Elevations of a height field.
     if (def->elevation) {
         size_t size = (size_t)def->nrow * def->ncol * sizeof *def->elevation;
         double* elevation = nsi_arena_alloc(&builder->strings, size);
         if (!elevation) return false;
         def->elevation = memcpy(elevation, def->elevation, size);
     }
+
+    // Vertices: those of a polygon in order, those of a large mesh without inner ones.
     if (def->nvertex == 0) {
         def->vertices = NULL;
         return kept;

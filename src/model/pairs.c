@@ -40,6 +40,8 @@ bool nsi_geoms_can_touch(const ns_geom_def* a, const ns_geom_def* b) {
                 1 << NS_GEOM_MESH | 1 << NS_GEOM_ELLIPSOID, // and convex
         EVERYTHING = (1 << NTYPES) - 1
     };
+
+    // Types that each type can touch.
     static const uint32_t partners[NTYPES] = {
         [NS_GEOM_SPHERE] = PLANE | HFIELD | SOLID,
         [NS_GEOM_CAPSULE] = PLANE | HFIELD | SOLID,
@@ -53,6 +55,7 @@ bool nsi_geoms_can_touch(const ns_geom_def* a, const ns_geom_def* b) {
         [NS_GEOM_POINTS] = PLANE,
         [NS_GEOM_HFIELD] = SOLID,
     };
+
     bool plane = a->type == NS_GEOM_PLANE || b->type == NS_GEOM_PLANE;
     return (partners[a->type] >> b->type & 1) && has_shape(a, plane) && has_shape(b, plane);
 }

@@ -411,6 +411,7 @@ static nsi_id late_value(void* context, nsi_substitution* s, uint32_t number, ui
 // Quantities of the traced graph in the final one, then the outputs of late uses.
 static void move_quantities(nsi_augmenter* a) {
     nsi_substitution* s = &a->resolved;
+    // Quantities, as networks changed them.
     const nsi_ports* traced = &s->from->quantities;
     for (uint32_t k = 0; k < traced->count; k++) {
         nsi_port quantity = traced->data[k];
@@ -422,6 +423,8 @@ static void move_quantities(nsi_augmenter* a) {
         }
         nsi_graph_quantity(s->to, &quantity);
     }
+
+    // Outputs of late uses, each at the stage of the quantity that it changes.
     char name[OUTPUT_NAME];
     for (uint32_t i = 0; i < a->late.count; i++) {
         const nsi_network_instance* use = &a->binding->instances[a->late.data[i].use];

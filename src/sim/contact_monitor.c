@@ -9,6 +9,7 @@
 //
 // "About 0" is a share of what one step of weight does: m g, g dt and g dt^2.
 
+#include "contact/scene.h"
 #include "model/model_data.h"
 #include "sim/certificate_notes.h"
 #include "sim/system.h"
@@ -41,7 +42,7 @@ struct ns_contact_monitor {
     ns_allocator allocator;
     const ns_system* system;
     uint32_t steps;
-    ns_system* observer; // NULL: there is no rigid contact
+    ns_system* observer; // NULL: there is no rigid contact, or it is found at run time
     ns_workspace* work;
     nsi_arena arena;
     monitored_point* points;
@@ -112,7 +113,6 @@ static ns_status create_observer(ns_contact_monitor* m, ns_error* error) {
     options.observe = observed;
     options.nobserve = sizeof observed / sizeof *observed;
     options.backend = NS_BACKEND_INTERP;
-    options.detection = NS_DETECTION_TRACED; // points have names
     ns_status status = nsi_system_create_like(m->system, &options, &m->observer, error);
     if (status != NS_OK) return status;
     m->ny = m->observer->sizes.ny;
@@ -168,7 +168,7 @@ ns_status ns_contact_monitor_create(const ns_system* system, uint32_t steps,
     m->system = system;
     m->steps = steps;
     ns_status status = NS_OK;
-    if (system->nsolver > 0) {
+    if (system->nsolver > 0 && !nsi_scene_is_part_of(system->graph)) {
         status = create_observer(m, error);
         if (status == NS_OK) status = allocate_monitor(m, error);
     }

@@ -7,6 +7,7 @@
 
 #include "neuralsim/gradcheck.h"
 
+#include "contact/scene.h"
 #include "model/model_data.h"
 #include "sim/system.h"
 
@@ -181,14 +182,16 @@ static bool model_can_touch(const ns_model* model, int contact) {
     return false;
 }
 
-// In how many steps a contact acts, by one more rollout of a system that observes the forces.
+// In how many steps a contact acts, by one more rollout of a system that observes the forces, or whether
+// the solver looked at contacts, where they are found at run time.
 static ns_status count_contact_steps(gradcheck* g, uint32_t* out, ns_error* error) {
     *out = 0;
     if (!g->can_touch) return NS_OK;
     uint32_t steps = g->options.steps;
     observer o = {0};
-    ns_status status =
-        observer_create(g, g->system->options, "contact/**/force/normal", steps, &o, error);
+    bool named = !nsi_scene_is_part_of(g->system->graph);
+    const char* acting = named ? "contact/**/force/normal" : "contact/sweeps";
+    ns_status status = observer_create(g, g->system->options, acting, steps, &o, error);
     if (status == NS_OK) {
         ns_rollout_args args = {.batch = 1,
                                 .steps = steps,

@@ -576,6 +576,8 @@ static void change_mass_matrix(const nsi_stepper* s, nsi_robot* robot) {
     ns_expr* M = nsi_step_expressions(s, (size_t)nv * nv);
     ns_expr* change = nsi_step_expressions(s, (size_t)nv * nv);
     if (s->graph->error.status != NS_OK) return;
+
+    // Name both triangles; a change of either number is one of both.
     nsi_crba(robot, M);
     for (uint32_t i = 0; i < nv; i++) {
         for (uint32_t j = 0; j < nv; j++) {
@@ -595,6 +597,8 @@ static void change_mass_matrix(const nsi_stepper* s, nsi_robot* robot) {
             *upper = change[i * nv + j] = to;
         }
     }
+
+    // What was added to the matrix.
     for (uint32_t k = 0; k < nv * nv; k++) change[k] = nsi_trace_change(change[k], M[k]);
     robot->mass_change = change;
 }

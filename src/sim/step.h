@@ -20,10 +20,10 @@ typedef struct nsi_step_options {
     nsi_quantity_hook* hook;    // instead of a binding's, to look at quantities; or NULL
     void* hook_context;
     nsi_quantity_filter* filter; // of the hook, or NULL
-    bool all_quantities;        // also those that no step needs, such as energies
-    const char* const* observe; // names or globs of quantities that become outputs; a name also
-    uint32_t nobserve;          // stands for all that begin with it and a '/'. Mass matrix and
-                                // Jacobians, which take long, are there only for these and a hook
+    bool all_quantities;         // also those that no step needs, such as energies
+    const char* const* observe;  // names or globs of quantities that become outputs; a name also
+    uint32_t nobserve;           // stands for all that begin with it and a '/'. Mass matrix and
+                                 // Jacobians, which take long, are there only for these and a hook
 } nsi_step_options;
 
 // Quantities of a step without networks, in the order in which they are computed.

@@ -34,6 +34,8 @@ static double normal_quantile(double p) {
     static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
                                3.754408661907416e+00};
     static const double ROOT_2PI = 2.50662827463100050242;
+
+    // The approximation: one for the tails, one between them.
     double x, tail = p < 0.5 ? p : 1.0 - p;
     if (tail < 0.02425) {
         double q = sqrt(-2.0 * log(tail));
@@ -45,6 +47,8 @@ static double normal_quantile(double p) {
         x = (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
             (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1.0);
     }
+
+    // Halley's step.
     double e = 0.5 * erfc(-x / sqrt(2.0)) - p, u = e * ROOT_2PI * exp(0.5 * x * x);
     return x - u / (1.0 + 0.5 * x * u);
 }

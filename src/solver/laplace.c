@@ -64,7 +64,7 @@ static bool difference_gradients(laplace_search* s, const double* x) {
 
 // A matrix L (n x n) with L L' = (H + ridge)^-1 at x, and log |det L|. False without information,
 // or when the density does not curve at all in a direction that no ridge limits.
-static bool factorise(laplace_search* s, const double* x, double* L, double* log_det) {
+static bool factorise_curvature(laplace_search* s, const double* x, double* L, double* log_det) {
     const uint32_t n = s->n;
     const ns_density* d = s->density;
     bool known =
@@ -132,7 +132,7 @@ static ns_status maximise(laplace_search* s, ns_laplace* out, ns_error* error) {
 
     // Newton steps, as long as they gain.
     for (;; out->iterations++) {
-        if (!factorise(s, s->x, out->factor, &log_det)) {
+        if (!factorise_curvature(s, s->x, out->factor, &log_det)) {
             return nsi_fail(error, NS_ERR_NONFINITE,
                             "the log-density has no finite curvature; give each number a prior");
         }

@@ -132,8 +132,8 @@ static uint32_t list_changes(const nsi_variant_parameters* t, const char* link, 
 }
 
 // Where a moment ends between a value that is possible and one that is not.
-static double find_end(const nsi_changed_link* c, double body[10], int moment, double possible,
-                       double impossible) {
+static double find_moment_end(const nsi_changed_link* c, double body[10], int moment,
+                              double possible, double impossible) {
     for (int k = 0; k < 60; k++) {
         body[moment] = 0.5 * (possible + impossible);
         if (is_possible_body(c, body)) {
@@ -166,8 +166,8 @@ static void bound_single_moment(ns_parameters* v, const nsi_changed_link* c) {
     bool above = !is_possible_body(c, body);
     body[single] = value - far;
     bool below = !is_possible_body(c, body);
-    double upper = above ? find_end(c, body, single, value, value + far) : INFINITY;
-    double lower = below ? find_end(c, body, single, value, value - far) : -INFINITY;
+    double upper = above ? find_moment_end(c, body, single, value, value + far) : INFINITY;
+    double lower = below ? find_moment_end(c, body, single, value, value - far) : -INFINITY;
 
     // A range without any room would not let it move at all.
     if (!(upper - lower > 1e-6 * fabs(value)) || !isfinite(upper) || !isfinite(lower)) return;

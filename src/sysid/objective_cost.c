@@ -192,11 +192,15 @@ static void seed_window(nsi_objective* e, uint32_t window) {
 static bool differentiate(nsi_objective* e, ns_gradient_certificate* certificates) {
     const ns_system_sizes* z = &e->p->sizes;
     uint32_t nx = z->nx, count = e->windows.count;
+
+    // Derivatives of the cost for states and observations.
     memset(e->seeds, 0, e->state_at[count] * nx * sizeof(double));
     memset(e->observation_seeds, 0, e->control_at[count] * z->ny * sizeof(double));
     memset(e->dp, 0, nsi_param_total(e) * sizeof(double));
     memset(e->dw, 0, z->nw * sizeof(double));
     for (uint32_t k = 0; k < count; k++) seed_window(e, k);
+
+    // Back through the simulations of each batch; sums over all batches.
     for (uint32_t k = 0; k < e->batches.count; k++) {
         const nsi_batch* b = &e->batches.data[k];
         const uint32_t* at = e->p->param_at + b->variant;

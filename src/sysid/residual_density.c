@@ -361,7 +361,7 @@ bool nsi_residual_density_start(nsi_residual_density* d, const double* z, const 
 // ---- making it ----------------------------------------------------------------------------------
 
 // Numbers of each channel that its residuals are of.
-static void count_rows(nsi_residual_density* d) {
+static void count_density_rows(nsi_residual_density* d) {
     const nsi_objective* e = d->workers[0].e;
     for (uint32_t k = 0; k < d->nnoise; k++) {
         size_t row = d->channel[k];
@@ -435,7 +435,7 @@ static ns_status density_make(nsi_residual_density* d, const ns_window_options* 
         d->workers[k].gradient = nsi_alloc_zeroed(&d->allocator, room * sizeof(double));
         if (!d->workers[k].gradient) return nsi_fail_nomem(error);
     }
-    count_rows(d);
+    count_density_rows(d);
     nsi_residual_density_set_origin(d, e->point.w, e->point.x);
     return NS_OK;
 }

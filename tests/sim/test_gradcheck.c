@@ -104,6 +104,37 @@ static void correct_gradients_pass(void** state) {
     ns_gradcheck_free(NULL);
 }
 
+// A ball that falls on the floor is checked the same whichever way its contact is found.
+static void contacts_found_at_run_time_count(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse("<mujoco><option timestep='0.001'/><worldbody>"
+                                      "<geom type='plane' size='5 5 1'/><body pos='0 0 .1'>"
+                                      "<freejoint/><geom size='.1' mass='1'/></body></worldbody>"
+                                      "</mujoco>");
+    const ns_detection ways[2] = {NS_DETECTION_TRACED, NS_DETECTION_RUN_TIME};
+    uint32_t steps[2];
+    for (int k = 0; k < 2; k++) {
+        ns_system_options options = ns_default_system_options();
+        options.detection = ways[k];
+        ns_gradcheck_options how = ns_default_gradcheck_options();
+        const double q0[7] = {0.0, 0.0, 0.105, 1.0, 0.0, 0.0, 0.0};
+        const double qd0[6] = {0.5, 0.0, -1.0, 0.0, 5.0, 0.0};
+        how.q0 = q0;
+        how.qd0 = qd0;
+        ns_system* system = NULL;
+        ns_error error;
+        must(ns_system_create(model, &options, &system, &error), &error);
+        ns_gradcheck_result* r = check(system, &how);
+        assert_int_equal(r->fail, 0);
+        assert_true(r->contact_steps > 0);
+        steps[k] = r->contact_steps;
+        ns_gradcheck_free(r);
+        ns_system_free(system);
+    }
+    assert_true(steps[1] >= steps[0]); // also those that are near
+    ns_model_free(model);
+}
+
 static void swap_programs(ns_program* a[NSI_FORMS], ns_program* b[NSI_FORMS]) {
     for (int f = 0; f < NSI_FORMS; f++) {
         ns_program* own = a[f];
@@ -310,6 +341,7 @@ static void out_of_memory_is_reported(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(correct_gradients_pass),
+        cmocka_unit_test(contacts_found_at_run_time_count),
         cmocka_unit_test(a_wrong_reverse_derivative_fails),
         cmocka_unit_test(two_wrong_derivatives_fail),
         cmocka_unit_test(a_kink_is_biased),
