@@ -86,6 +86,8 @@ bool bench_robot_step(const bench_case* self, const bench_options* options);
 bool bench_robot_gradient(const bench_case* self, const bench_options* options);
 bool bench_ground_step(const bench_case* self, const bench_options* options);
 bool bench_ground_gradient(const bench_case* self, const bench_options* options);
+bool bench_scene_step(const bench_case* self, const bench_options* options);
+bool bench_scene_gradient(const bench_case* self, const bench_options* options);
 bool bench_far_step(const bench_case* self, const bench_options* options);
 bool bench_pendulum_gradient(const bench_case* self, const bench_options* options);
 bool bench_swimmer_gradient(const bench_case* self, const bench_options* options);

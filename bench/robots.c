@@ -2,6 +2,7 @@
 // benchmark needs no files and can include loading in a measurement.
 
 #include "bench/bench.h"
+#include "bench/scenes.h"
 
 #include "base/common.h"
 #include "contact/contact_stages.h"
@@ -123,6 +124,12 @@ static ns_status robot_text(const char* name, ns_text* out, ns_error* error) {
         return nsi_text_finish(&t, out, error);
     }
 
+    // Scenes of many bodies are in a file of their own.
+    if (strncmp(name, "scene/", 6) == 0) {
+        bench_put_scene(&t, name + 6);
+        return nsi_text_finish(&t, out, error);
+    }
+
     // The name of a case holds the robot and its variant.
     bool far = strstr(name, "_far") != NULL, ground = far || strstr(name, "_ground"),
          legs = strncmp(name, "quadruped", 9) == 0;
@@ -211,6 +218,8 @@ typedef struct bench_task {
     bool per_rollout;  // time of the whole rollout, not per step
     uint32_t settling; // steps before
     double lift;       // m, of a floating base
+    bool at_rest;      // at the start, before the settling
+    bool alone;        // one robot only: many would have nothing to share
 } bench_task;
 
 // Everything a rollout of one system in `batch` robots needs.
@@ -251,7 +260,7 @@ static bool rollout_prepare(rollout_context* c, const ns_system* system, const n
             if (link->joint_type == NS_JOINT_REVOLUTE) x[ns_model_joint_q(model, i)] += link->rest;
         }
         for (uint32_t i = 0; i < m.nv; i++) {
-            x[m.nq + i] = ns_rng_uniform(&rng, -0.5, 0.5);
+            x[m.nq + i] = task->at_rest ? 0.0 : ns_rng_uniform(&rng, -0.5, 0.5);
             if (m.nq == m.nv) x[i] += ns_rng_uniform(&rng, -0.5, 0.5);
         }
 
@@ -366,7 +375,7 @@ static bool measure_rollouts(const char* name, const bench_options* options, con
 
         // One lane runs a single robot; four lanes run a batch of 16.
         uint32_t executed = steps_executed(ns_system_graph(system));
-        for (uint32_t lanes = 1; lanes <= 4 && ok; lanes *= 4) {
+        for (uint32_t lanes = 1; lanes <= (task->alone ? 1 : 4) && ok; lanes *= 4) {
             rollout_context c = {0};
             uint32_t batch = lanes == 1 ? 1 : 16;
             ok = rollout_prepare(&c, system, model, batch, task);
@@ -486,6 +495,27 @@ bool bench_ground_gradient(const bench_case* self, const bench_options* options)
     ns_system_options system = with_free(free_params, chain ? 2 : 0);
     return measure_robot(self, options, &system,
                          &(bench_task){.steps = STEPS, .gradient = true, .settling = SETTLING});
+}
+
+// Many bodies: those that fall are measured while they come to rest on each other.
+static bench_task scene_task(const bench_case* self, bool gradient) {
+    bool falls = strstr(self->name, "bowl") || strstr(self->name, "pile");
+    return (bench_task){.steps = 20,
+                        .gradient = gradient,
+                        .settling = falls ? 400 : 0,
+                        .at_rest = true,
+                        .alone = true};
+}
+
+bool bench_scene_step(const bench_case* self, const bench_options* options) {
+    bench_task task = scene_task(self, false);
+    return measure_step(self, options, &task);
+}
+
+bool bench_scene_gradient(const bench_case* self, const bench_options* options) {
+    bench_task task = scene_task(self, true);
+    ns_system_options system = ns_default_system_options();
+    return measure_robot(self, options, &system, &task);
 }
 
 bool bench_far_step(const bench_case* self, const bench_options* options) {
