@@ -67,8 +67,9 @@ static ns_status make_hfield(scene* s, const ns_geom_def* def, shape* to) {
     }
     for (uint32_t k = 0; k < nrow * ncol; k++) {
         double* v = to->surface.vertices.data + 3 * (size_t)k;
+        uint32_t row = k / ncol;
         v[0] = 2.0 * (k % ncol) / (ncol - 1) - 1.0;
-        v[1] = 2.0 * (k / ncol) / (nrow - 1) - 1.0;
+        v[1] = 2.0 * row / (nrow - 1) - 1.0;
         v[2] = def->elevation[k];
     }
     to->surface.vertices.count = 3 * nrow * ncol;
