@@ -10,10 +10,12 @@
 //     passes  fast, and the gap closes in this step, at the share t = -phi / (dt vn') of it, vn' the
 //             normal velocity at the end of the step without contact
 //     late    fast and phi <= 0: it has passed in the last step, after another impact of its island
+//     follows passes after the impact of its island, without restitution: may close its gap in the rest
+//             of the step. With restitution it is late in the next step
 //
-// An island are trees of bodies that are connected by contacts that rest or pass. The impact is at s, the
-// smallest t of the island, or at the start if a contact is late. All contacts that pass within a
-// thousandth of a step take part in it, and those that rest and have closed their gap.
+// An island consists of the trees of bodies that contacts which rest, pass or are late connect. The impact
+// is at s, the smallest t of the island, or at the start if a contact is late. All contacts that pass within
+// a thousandth of a step take part in it, and those that rest and have closed their gap.
 //
 // Masses and directions are those at the impact. Coordinates move with the velocities at the end of the
 // step, as they do in a step without impact: up to the impact with those without it, then with those

@@ -76,7 +76,7 @@ static void diagnose_no_effect(diagnosis* d) {
     diagnosis_end(d, NS_NOTE_WARNING);
 }
 
-// What is wrong with the whole: nothing that follows is worth much then.
+// Reasons why the whole fit failed. The verdicts on single estimates mean little then.
 static void diagnose_failure(diagnosis* d) {
     if (d->result->failure) {
         nsi_text_add(&d->text, "%s", d->result->failure);

@@ -1,5 +1,5 @@
-// What a new user does wrong with a cart-pole: each message says what is wrong, where, and what to do. And what a
-// new user gets right without reading much.
+// Mistakes of a new user with a cart-pole: each message names the fault, its place and the remedy. Also names
+// and defaults that a new user expects to work.
 
 #include "support/program.h"
 #include "support/tempdir.h"

@@ -1,4 +1,4 @@
-// Height fields of MJCF: order of rows, scale, files, and what is wrong with them.
+// Height fields of MJCF: order of rows, scale, files, and messages for faulty ones.
 
 #include "base/common.h"
 #include "io/mjcf.h"
