@@ -119,7 +119,7 @@ static bool find_targets(problem* p) {
     // Points that may touch, and the directions of their joints.
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
-    if (!twists || !nsi_candidates_find(robot, pose, p->options, p->law, &p->candidates)) {
+    if (!twists || !nsi_candidates_find(robot, pose, p->options, p->law, NULL, &p->candidates)) {
         return false;
     }
     nsi_candidates_name(robot, &p->candidates);

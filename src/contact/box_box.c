@@ -8,12 +8,15 @@
 //                              out when it was clipped (else the next edge comes in there)
 //                 slots 8..11  corners of the reference face below the incident face
 //   edges         slot 12      the nearest points of the two edges
+//                 slots 0..3   ends of the edges that are above a face of the other box
 //
 // The incident face is clipped to a reference face that is larger by BORDER, and corners of the
 // reference face count when they are that far inside the incident face. Of two corners within
 // BORDER of each other one remains, so that equal boxes, stacked, have four points.
 //
 // Indices turn with the choice: component 0 is the chosen axis, 1 and 2 follow it in cyclic order.
+//
+// All choices are those of the shapes where they were chosen (nsi_shape.chosen).
 
 #include "contact/pairs.h"
 
@@ -114,6 +117,12 @@ static ns_expr edge_separation(const boxes* s, int i, int j) {
 
 // The reference face's frame: the origin is the reference box's centre, component 0 goes outwards
 // through the face.
+typedef struct face_choice {
+    ns_expr of_b; // the reference face: of b?
+    choice axis, incident;
+    ns_expr outwards, back; // signs: of the reference face, of the incident one along its axis
+} face_choice;
+
 typedef struct face {
     vec3 origin, axis[3]; // in the world
     vec3 size;            // half lengths of the reference box
@@ -123,44 +132,58 @@ typedef struct face {
     vec3 normal;          // from b to a, in the world
 } face;
 
-static face make_face(const boxes* s, ns_expr of_b, choice axis) {
-    mat3 M, R; // the other box's axes in the reference box's frame, the latter's in the world
+// The other box's axes in the reference box's frame, its centre there, and the reference box's axes in the
+// world; with the chosen axis first the reference face is the same for all six cases.
+typedef struct face_frame {
+    mat3 M, R;
+    vec3 centre;
+} face_frame;
+
+static face_frame turn_to_face(const boxes* s, ns_expr of_b, choice axis) {
+    mat3 M, R;
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) {
             M.e[i][j] = ns_select(of_b, s->C.e[j][i], s->C.e[i][j]);
             R.e[i][j] = ns_select(of_b, s->b->R.e[i][j], s->a->R.e[i][j]);
         }
     }
+    vec3 centre = v3_select(of_b, v3_neg(s->to_b_in_b), s->to_b_in_a);
+    return (face_frame){turn_rows(axis, M), turn_columns(axis, R), turn_components(axis, centre)};
+}
 
-    // With the chosen axis first, the reference face is the same for all six cases.
-    vec3 centre = turn_components(axis, v3_select(of_b, v3_neg(s->to_b_in_b), s->to_b_in_a));
-    face f = {.origin = v3_select(of_b, s->b->position, s->a->position),
-              .size = turn_components(axis, v3_select(of_b, s->size_b, s->size_a))};
-    M = turn_rows(axis, M);
-    R = turn_columns(axis, R);
+// Component 0 points to the other box, whose face that looks back most is the incident one.
+static face_choice choose_face(const boxes* s, ns_expr of_b, choice axis) {
+    face_frame frame = turn_to_face(s, of_b, axis);
+    ns_expr against[3], ignored;
+    for (int j = 0; j < 3; j++) against[j] = ns_abs(frame.M.e[0][j]);
+    face_choice c = {.of_b = of_b, .axis = axis, .outwards = side(frame.centre.e[0])};
+    c.incident = choose_largest(against, &ignored);
+    ns_expr along = turn_columns(c.incident, frame.M).e[0][0];
+    c.back = side(ns_mul(c.outwards, along));
+    return c;
+}
 
-    // Component 0 points to the other box, whose face that looks back most is the incident one.
-    ns_expr outwards = side(centre.e[0]), ignored;
-    vec3 size = v3_select(of_b, s->size_a, s->size_b);
-    ns_expr against[3];
-    for (int j = 0; j < 3; j++) against[j] = ns_abs(M.e[0][j]);
-    choice incident = choose_largest(against, &ignored);
-    M = turn_columns(incident, M);
-    size = turn_components(incident, size);
+static face make_face(const boxes* s, const face_choice* c) {
+    face_frame frame = turn_to_face(s, c->of_b, c->axis);
+    vec3 centre = frame.centre, size = v3_select(c->of_b, s->size_b, s->size_a);
+    face f = {.origin = v3_select(c->of_b, s->b->position, s->a->position),
+              .size = turn_components(c->axis, size)};
+    mat3 M = turn_columns(c->incident, frame.M), R = frame.R;
+    size = turn_components(c->incident, v3_select(c->of_b, s->size_a, s->size_b));
     f.inverse = ns_div(ns_const(1.0), M.e[0][0]); // a rotation's minor; at least 1/sqrt(3)
 
     // The incident face, and the axes that carry its points back to the world.
-    centre.e[0] = ns_mul(outwards, centre.e[0]);
-    for (int j = 0; j < 3; j++) M.e[0][j] = ns_mul(outwards, M.e[0][j]);
-    ns_expr back = ns_mul(side(M.e[0][0]), size.e[0]);
+    centre.e[0] = ns_mul(c->outwards, centre.e[0]);
+    for (int j = 0; j < 3; j++) M.e[0][j] = ns_mul(c->outwards, M.e[0][j]);
+    ns_expr back = ns_mul(c->back, size.e[0]);
     f.centre = v3_sub(centre, v3_scale(back, m3_column(M, 0)));
     f.p = m3_column(M, 1);
     f.q = m3_column(M, 2);
     f.np = size.e[1];
     f.nq = size.e[2];
     for (int k = 0; k < 3; k++) f.axis[k] = m3_column(R, k);
-    f.axis[0] = v3_scale(outwards, f.axis[0]);
-    f.normal = v3_select(of_b, f.axis[0], v3_neg(f.axis[0]));
+    f.axis[0] = v3_scale(c->outwards, f.axis[0]);
+    f.normal = v3_select(c->of_b, f.axis[0], v3_neg(f.axis[0]));
     return f;
 }
 
@@ -233,82 +256,191 @@ static void reference_corners(const face* f, ns_expr wanted, nsi_contact_point o
 
 // ---- edges ---------------------------------------------------------------------------------
 
-// The edges of a along its axis i and of b along its axis j that face each other along
-// n = +-(a_i x b_j), which points from a to b. In a's frame, turned to start with i, and with the
-// columns of E, b's axes, turned to start with j: n = (0, -E20, E10), n . b1 = E02, n . b2 = -E01.
-static nsi_contact_point edge_point(const boxes* s, choice i, choice j, ns_expr gap,
-                                    ns_expr wanted) {
+// Two edges that face each other along n = +-(a_i x b_j), which points from a to b. In a's frame, turned
+// to start with i, and with the columns of E, b's axes, turned to start with j: n = (0, -E20, E10),
+// n . b1 = E02, n . b2 = -E01.
+typedef struct edge_choice {
+    choice i, j;
+    ns_expr towards;    // the sign of n
+    ns_expr a[2], b[2]; // those of the edges' places across them
+} edge_choice;
+
+static edge_choice choose_edges(const boxes* s, choice i, choice j) {
     mat3 E = turn_columns(j, turn_rows(i, s->C));
-    vec3 d = turn_components(i, s->to_b_in_a), size_a = turn_components(i, s->size_a),
-         size_b = turn_components(j, s->size_b);
-    ns_expr zero = ns_const(0.0);
-    ns_expr towards = side(ns_sub(ns_mul(E.e[1][0], d.e[2]), ns_mul(E.e[2][0], d.e[1])));
-    vec3 n = v3(zero, ns_neg(ns_mul(towards, E.e[2][0])), ns_mul(towards, E.e[1][0]));
+    vec3 d = turn_components(i, s->to_b_in_a);
+    edge_choice c = {.i = i, .j = j};
+    c.towards = side(ns_sub(ns_mul(E.e[1][0], d.e[2]), ns_mul(E.e[2][0], d.e[1])));
+    c.a[0] = side(ns_neg(ns_mul(c.towards, E.e[2][0])));
+    c.a[1] = side(ns_mul(c.towards, E.e[1][0]));
+    c.b[0] = side(ns_mul(c.towards, E.e[0][2]));
+    c.b[1] = side(ns_mul(c.towards, E.e[0][1]));
+    return c;
+}
+
+// The two edges in a's frame, with component i first.
+typedef struct edge_pair {
+    choice i;
+    vec3 middle_a, middle_b; // of the edges
+    vec3 along_b;            // unit vector; a's edge is along component 0
+    ns_expr half_a, half_b;  // their half lengths
+    vec3 normal;             // from a to b; its length is the sine of the edges' angle
+} edge_pair;
+
+static edge_pair make_edges(const boxes* s, const edge_choice* c) {
+    mat3 E = turn_columns(c->j, turn_rows(c->i, s->C));
+    vec3 d = turn_components(c->i, s->to_b_in_a), size_a = turn_components(c->i, s->size_a),
+         size_b = turn_components(c->j, s->size_b);
+    ns_expr zero = ns_const(0.0), b1 = ns_mul(c->b[0], size_b.e[1]),
+            b2 = ns_mul(c->b[1], size_b.e[2]);
 
     // Their middles: a's corner furthest along n, b's furthest against it.
-    vec3 on_a = v3(zero, ns_mul(side(n.e[1]), size_a.e[1]), ns_mul(side(n.e[2]), size_a.e[2]));
-    ns_expr b1 = ns_mul(side(ns_mul(towards, E.e[0][2])), size_b.e[1]);
-    ns_expr b2 = ns_mul(side(ns_mul(towards, E.e[0][1])), size_b.e[2]);
     vec3 on_b = v3_sub(d, v3_scale(b1, m3_column(E, 1)));
-    on_b = v3_add(on_b, v3_scale(b2, m3_column(E, 2)));
+    return (edge_pair){
+        .i = c->i,
+        .middle_a = v3(zero, ns_mul(c->a[0], size_a.e[1]), ns_mul(c->a[1], size_a.e[2])),
+        .middle_b = v3_add(on_b, v3_scale(b2, m3_column(E, 2))),
+        .along_b = m3_column(E, 0),
+        .half_a = size_a.e[0],
+        .half_b = size_b.e[0],
+        .normal = v3(zero, ns_neg(ns_mul(c->towards, E.e[2][0])), ns_mul(c->towards, E.e[1][0]))};
+}
 
-    // Closest points of the two lines, kept on the edges.
-    vec3 v = m3_column(E, 0), r = v3_sub(on_a, on_b);
+// Closest points of the two lines, kept on the edges.
+static nsi_contact_point edge_point(const boxes* s, const edge_pair* e, ns_expr gap,
+                                    ns_expr wanted) {
+    vec3 on_a = e->middle_a, v = e->along_b, r = v3_sub(on_a, e->middle_b);
     ns_expr uv = v.e[0], ur = r.e[0], vr = v3_dot(v, r);
     ns_expr sine2 = ns_add(ns_mul(v.e[1], v.e[1]), ns_mul(v.e[2], v.e[2]));
     sine2 = ns_max(sine2, ns_const(PARALLEL));
     ns_expr inverse2 = ns_div(ns_const(1.0), sine2);
     ns_expr along_a = ns_mul(inverse2, ns_sub(ns_mul(uv, vr), ur));
     ns_expr along_b = ns_mul(inverse2, ns_sub(vr, ns_mul(uv, ur)));
-    on_a.e[0] = within(along_a, size_a.e[0]);
-    on_b = v3_add(on_b, v3_scale(within(along_b, size_b.e[0]), v));
+    on_a.e[0] = within(along_a, e->half_a);
+    vec3 on_b = v3_add(e->middle_b, v3_scale(within(along_b, e->half_b), v));
 
-    vec3 middle = turn_back(i, v3_scale(ns_const(0.5), v3_add(on_a, on_b)));
-    vec3 normal = turn_back(i, v3_scale(ns_neg(ns_sqrt(inverse2)), n));
+    vec3 middle = turn_back(e->i, v3_scale(ns_const(0.5), v3_add(on_a, on_b)));
+    vec3 normal = turn_back(e->i, v3_scale(ns_neg(ns_sqrt(inverse2)), e->normal));
     return (nsi_contact_point){.position = to_world(s->a, middle),
                                .normal = m3_apply(s->a->R, normal),
                                .gap = gap,
                                .exists = wanted};
 }
 
+// The ends of the two edges: first those of a's in b's frame, then those of b's in a's.
+static void find_ends(const boxes* s, const edge_pair* e, vec3 out[4]) {
+    for (int k = 0; k < 2; k++) {
+        ns_expr sign = ns_const(k ? 1.0 : -1.0);
+        vec3 end_a = e->middle_a;
+        end_a.e[0] = ns_mul(sign, e->half_a);
+        vec3 end_b = v3_add(e->middle_b, v3_scale(ns_mul(sign, e->half_b), e->along_b));
+        out[k] = m3_apply_t(s->C, v3_sub(turn_back(e->i, end_a), s->to_b_in_a));
+        out[2 + k] = turn_back(e->i, end_b);
+    }
+}
+
+// A corner x of the other box, in this box's frame, above the face that it was nearest to when it was
+// at x0. `sign` is that of the normal, which points from b to a.
+static nsi_contact_point corner_above(const nsi_shape* box, vec3 size, vec3 x0, vec3 x, double sign,
+                                      ns_expr wanted) {
+    ns_expr above[3], ignored, zero = ns_const(0.0);
+    for (int k = 0; k < 3; k++) above[k] = ns_sub(ns_abs(x0.e[k]), size.e[k]);
+    choice nearest = choose_largest(above, &ignored);
+    vec3 place = turn_components(nearest, v3(above[0], above[1], above[2]));
+    ns_expr beside = ns_max(place.e[1], place.e[2]);
+    ns_expr exists = ns_and(ns_ge(place.e[0], zero), ns_lt(beside, zero));
+
+    ns_expr outwards = side(turn_components(nearest, x0).e[0]);
+    ns_expr height = ns_mul(outwards, turn_components(nearest, x).e[0]);
+    ns_expr gap = ns_sub(height, turn_components(nearest, size).e[0]);
+    vec3 normal = turn_back(nearest, v3(outwards, zero, zero));
+    vec3 point = v3_sub(x, v3_scale(half(gap), normal));
+    return (nsi_contact_point){.position = to_world(box, point),
+                               .normal = m3_apply(box->R, v3_scale(ns_const(sign), normal)),
+                               .gap = gap,
+                               .exists = ns_and(wanted, exists)};
+}
+
+static nsi_contact_point select_point(ns_expr which, const nsi_contact_point* a,
+                                      const nsi_contact_point* b) {
+    return (nsi_contact_point){.position = v3_select(which, a->position, b->position),
+                               .normal = v3_select(which, a->normal, b->normal),
+                               .gap = ns_select(which, a->gap, b->gap),
+                               .exists = ns_select(which, a->exists, b->exists)};
+}
+
 // ---- both ----------------------------------------------------------------------------------
 
-void nsi_box_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
+static boxes compare_boxes(const nsi_shape* a, const nsi_shape* b) {
     vec3 to_b = v3_sub(b->position, a->position);
-    boxes s = {.a = a,
-               .b = b,
-               .C = m3_mul(m3_transpose(a->R), b->R),
-               .to_b_in_a = m3_apply_t(a->R, to_b),
-               .to_b_in_b = m3_apply_t(b->R, to_b),
-               .size_a = v3(a->size[0], a->size[1], a->size[2]),
-               .size_b = v3(b->size[0], b->size[1], b->size[2])};
-    ns_expr shortest = ns_min(a->size[0], b->size[0]);
-    for (int i = 1; i < 3; i++) shortest = ns_min(shortest, ns_min(a->size[i], b->size[i]));
+    return (boxes){.a = a,
+                   .b = b,
+                   .C = m3_mul(m3_transpose(a->R), b->R),
+                   .to_b_in_a = m3_apply_t(a->R, to_b),
+                   .to_b_in_b = m3_apply_t(b->R, to_b),
+                   .size_a = v3(a->size[0], a->size[1], a->size[2]),
+                   .size_b = v3(b->size[0], b->size[1], b->size[2])};
+}
+
+typedef struct features {
+    ns_expr by_edge, edge_gap;
+    face_choice face;
+    edge_choice edges;
+} features;
+
+// The best axis; another kind must be clearly better, so that points do not jump.
+static features choose_features(const boxes* s) {
+    ns_expr shortest = ns_min(s->size_a.e[0], s->size_b.e[0]);
+    for (int i = 1; i < 3; i++) {
+        shortest = ns_min(shortest, ns_min(s->size_a.e[i], s->size_b.e[i]));
+    }
 
     // Separating axes: face normals of both, and products of edges.
-    ns_expr along_a[3], along_b[3], edges[3][3], row_best[3], best_a, best_b, best_edge, ignored;
-    face_separations(&s, along_a, along_b);
+    ns_expr along_a[3], along_b[3], edges[3][3], row_best[3], best_a, best_b, ignored;
+    face_separations(s, along_a, along_b);
     choice axis_a = choose_largest(along_a, &best_a), axis_b = choose_largest(along_b, &best_b);
     for (int i = 0; i < 3; i++) {
-        for (int j = 0; j < 3; j++) edges[i][j] = edge_separation(&s, i, j);
+        for (int j = 0; j < 3; j++) edges[i][j] = edge_separation(s, i, j);
         choose_largest(edges[i], &row_best[i]);
     }
-    choice edge_a = choose_largest(row_best, &best_edge);
+    features f;
+    choice edge_a = choose_largest(row_best, &f.edge_gap);
     ns_expr row[3];
     for (int j = 0; j < 3; j++) row[j] = pick(edge_a, edges[0][j], edges[1][j], edges[2][j]);
     choice edge_b = choose_largest(row, &ignored);
 
-    // The best axis; another kind must be clearly better, so that points do not jump.
     ns_expr of_b = beats(best_b, best_a, FACE_RELATIVE, FACE_ABSOLUTE, shortest);
     ns_expr best_face = ns_select(of_b, best_b, best_a);
-    ns_expr by_edge = beats(best_edge, best_face, EDGE_RELATIVE, EDGE_ABSOLUTE, shortest);
-    ns_expr by_face = ns_not(by_edge);
+    f.by_edge = beats(f.edge_gap, best_face, EDGE_RELATIVE, EDGE_ABSOLUTE, shortest);
     choice axis = {ns_select(of_b, axis_b.is1, axis_a.is1),
                    ns_select(of_b, axis_b.is2, axis_a.is2)};
+    f.face = choose_face(s, of_b, axis);
+    f.edges = choose_edges(s, edge_a, edge_b);
+    return f;
+}
 
-    // Points of a face contact, and that of two edges.
-    face f = make_face(&s, of_b, axis);
+void nsi_box_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out) {
+    boxes s = compare_boxes(a, b);
+    boxes before = compare_boxes(nsi_chosen_shape(a), nsi_chosen_shape(b));
+    features chosen = choose_features(&before);
+
+    // Points of a face contact.
+    ns_expr by_edge = chosen.by_edge, by_face = ns_not(by_edge);
+    face f = make_face(&s, &chosen.face);
     clip_edges(&f, by_face, out);
     reference_corners(&f, by_face, out + 8);
-    out[12] = edge_point(&s, edge_a, edge_b, best_edge, by_edge);
+
+    // That of two edges, and where their ends are: the next points, where the edges slide past each
+    // other within a step.
+    edge_pair edges = make_edges(&s, &chosen.edges),
+              edges_before = make_edges(&before, &chosen.edges);
+    out[12] = edge_point(&s, &edges, chosen.edge_gap, by_edge);
+    vec3 end[4], end_before[4];
+    find_ends(&s, &edges, end);
+    find_ends(&before, &edges_before, end_before);
+    for (int k = 0; k < 4; k++) {
+        const nsi_shape* box = k < 2 ? b : a;
+        nsi_contact_point corner = corner_above(box, k < 2 ? s.size_b : s.size_a, end_before[k],
+                                                end[k], k < 2 ? 1.0 : -1.0, by_edge);
+        out[k] = select_point(by_edge, &corner, &out[k]);
+    }
 }

@@ -158,10 +158,11 @@ const uint32_t* nsi_contact_find_slots(const nsi_robot* robot, int number) {
 }
 
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
-                         const nsi_contact_options* options, int law, nsi_candidates* out) {
+                         const nsi_contact_options* options, int law,
+                         const nsi_candidates* at_start, nsi_candidates* out) {
     // Room for all points, and where the parameters of the law are.
     const ns_model* m = robot->model;
-    *out = (nsi_candidates){.count = 0};
+    *out = (nsi_candidates){.pose = pose};
     uint32_t count = nsi_candidates_count(m, options, law);
     out->data = nsi_robot_alloc(robot, count, sizeof *out->data);
     nsi_contact_point* points = nsi_robot_alloc(robot, count, sizeof *points);
@@ -177,6 +178,13 @@ bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
         if (!follows_law(pair, options, law)) continue;
         nsi_shape a = nsi_geom_shape(robot, pose, pair->a),
                   b = nsi_geom_shape(robot, pose, pair->b);
+        nsi_shape start_a, start_b;
+        if (at_start) {
+            start_a = nsi_geom_shape(robot, at_start->pose, pair->a);
+            start_b = nsi_geom_shape(robot, at_start->pose, pair->b);
+            a.chosen = &start_a;
+            b.chosen = &start_b;
+        }
         nsi_contact_points(&a, &b, points);
         ns_expr near = are_near(&a, &b);
         for (uint32_t k = 0; k < pair_slots(m, pair); k++) {

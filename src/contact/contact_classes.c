@@ -3,6 +3,7 @@
 #include "contact/contact_classes.h"
 
 static const double SLOW_STEPS = 3.0;     // of free fall count as resting
+static const double NEAR_STEPS = 3.0;     // in which a contact that nears would arrive
 static const double REFERENCE_MAX = 9.81; // m/s^2, without gravity
 
 void nsi_contact_classify(double dt, const nsi_contact_start* start, nsi_contact_class* out) {
@@ -12,17 +13,20 @@ void nsi_contact_classify(double dt, const nsi_contact_start* start, nsi_contact
     // What counts as slow: gravity; without it the contact's own acceleration.
     out->a = ns_max(start->fall, ns_min(ns_abs(start->an), ns_const(REFERENCE_MAX)));
 
-    // Slow and near, or fast and arriving, or fast and already inside.
+    // Slow and near, or fast and arriving, or fast and already inside, or fast and near.
     ns_expr slow = ns_le(ns_mul(ns_const(-SLOW_STEPS * dt), out->a), start->vn); // also 0 of 0
     ns_expr outside = ns_gt(phi, zero);
     ns_expr arrives = ns_and(outside, ns_lt(ns_add(phi, ns_mul(step, end)), zero));
     out->rests = ns_and(start->exists, ns_and(slow, ns_lt(phi, start->margin)));
     out->passes = ns_and(start->exists, ns_select(slow, zero, arrives));
     out->late = ns_and(start->exists, ns_select(slow, zero, ns_le(phi, zero)));
+    ns_expr way = ns_mul(ns_const(-NEAR_STEPS * dt), start->vn);
+    ns_expr near = ns_and(ns_select(arrives, zero, outside), ns_lt(phi, way));
+    out->nears = ns_and(start->exists, ns_select(slow, zero, near));
 
     // When, in steps.
-    ns_expr way = ns_select(out->passes, ns_mul(step, end), one);
-    out->time = ns_select(out->passes, ns_neg(ns_div(phi, way)), zero);
+    ns_expr change = ns_select(out->passes, ns_mul(step, end), one);
+    out->time = ns_select(out->passes, ns_neg(ns_div(phi, change)), zero);
 }
 
 ns_expr nsi_contact_is_closed(double dt, ns_expr phi, ns_expr vn, ns_expr a, ns_expr share) {

@@ -26,7 +26,8 @@ typedef struct nsi_contact_start {
 typedef struct nsi_contact_class {
     ns_expr a; // m/s^2, what is slow
     ns_expr rests, passes, late;
-    ns_expr time; // share of the step at which it passes; 0 otherwise
+    ns_expr nears; // fast, but does not arrive unless an impact of its island changes its course
+    ns_expr time;  // share of the step at which it passes; 0 otherwise
 } nsi_contact_class;
 
 void nsi_contact_classify(double dt, const nsi_contact_start* start, nsi_contact_class* out);

@@ -216,7 +216,9 @@ bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* o
     // Points at this configuration.
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
-    if (!twists || !nsi_candidates_find(robot, pose, options, law, &out->candidates)) return false;
+    if (!twists || !nsi_candidates_find(robot, pose, options, law, at_start, &out->candidates)) {
+        return false;
+    }
     nsi_candidates_follow(at_start, &out->candidates);
 
     nsi_mass_factors(robot, added, out->M, out->root);

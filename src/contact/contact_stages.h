@@ -43,14 +43,17 @@ typedef struct nsi_candidate {
 typedef struct nsi_candidates {
     uint32_t count;
     nsi_candidate* data;
+    const nsi_link_pose* pose; // of links, where they were found
 } nsi_candidates;
 
 // ---- candidates.c ---------------------------------------------------------------------------------
 
-// The points of all pairs that follow law number `law`, with the links at `pose`. False when the trace
-// has failed.
+// The points of all pairs that follow law number `law`, with the links at `pose`, which must live as long
+// as `out`. With `at_start` they are the same points as there, where the links are now. False when the
+// trace has failed.
 bool nsi_candidates_find(const nsi_robot* robot, const nsi_link_pose* pose,
-                         const nsi_contact_options* options, int law, nsi_candidates* out);
+                         const nsi_contact_options* options, int law,
+                         const nsi_candidates* at_start, nsi_candidates* out);
 
 // A geometry of the model where it is in the world, with the links at `pose`.
 nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t geom);

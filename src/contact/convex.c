@@ -114,7 +114,7 @@ static bool find_convex_targets(convex_step* s) {
     // Points that may touch, and the directions of their joints.
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
-    if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, &s->candidates)) {
+    if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, NULL, &s->candidates)) {
         return false;
     }
     nsi_candidates_name(robot, &s->candidates);

@@ -2,8 +2,9 @@
 // spheres, capsules and boxes.
 //
 // A block (convex_features.h) finds the normal and the features that touch; it has no derivatives.
-// Here the points are expressed by these features, which moves them along with poses and sizes, so
-// that derivatives, forward and backward, are those of ordinary expressions. A block with tangent and
+// Here the points are expressed by these features, which moves them along with poses and sizes (also where
+// the features are those of the start of a step, nsi_shape.chosen), so that derivatives, forward and
+// backward, are those of ordinary expressions. A block with tangent and
 // adjoint kernels of its own would have needed three times the code, and would have had first
 // derivatives only.
 //
@@ -250,7 +251,7 @@ static vec3 incident_normal(const convex_pair* p, vec3 n) {
 // ---- both ----------------------------------------------------------------------------------
 
 static void append_inputs(const convex_pair* p, int side, nsi_id* inputs, uint32_t* count) {
-    const nsi_shape* s = p->shape[side];
+    const nsi_shape* s = nsi_chosen_shape(p->shape[side]);
     for (int i = 0; i < 9; i++) inputs[(*count)++] = s->R.e[i / 3][i % 3].id;
     for (int i = 0; i < 3; i++) inputs[(*count)++] = s->position.e[i].id;
     for (int i = 0; i < 3; i++) inputs[(*count)++] = p->scale[side].e[i].id;

@@ -10,10 +10,11 @@
 //     passes  fast, and the gap closes in this step, at the share t = -phi / (dt vn') of it, vn' the
 //             normal velocity at the end of the step without contact
 //     late    fast and phi <= 0: it has passed in the last step, after another impact of its island
-//     follows passes after the impact of its island, without restitution: may close its gap in the rest
-//             of the step. With restitution it is late in the next step
+//     nears   fast, and the gap would close within three steps
+//     follows passes after the impact of its island, or nears when there is one, without restitution: may
+//             close its gap in the rest of the step. With restitution it is late in the next step
 //
-// An island consists of the trees of bodies that contacts which rest, pass or are late connect. The impact
+// An island consists of the trees of bodies that contacts of these classes connect. The impact
 // is at s, the smallest t of the island, or at the start if a contact is late. All contacts that pass within
 // a thousandth of a step take part in it, and those that rest and have closed their gap.
 //
@@ -31,7 +32,7 @@ typedef struct contact_class {
     ns_expr phi, vn; // gap and normal velocity
     ns_expr faster;  // what a network at the normal velocity multiplies it by
     ns_expr a;       // m/s^2, what is slow
-    ns_expr rests, passes, late;
+    ns_expr rests, passes, late, nears;
     ns_expr time;                 // share of the step at which it passes; 0 otherwise
     uint32_t tree[2];             // of the bodies it is between, or NSI_NONE
     ns_expr hit, closed, follows; // see contact_step.h
@@ -100,6 +101,7 @@ static void classify_contact(const rigid_step* s, const nsi_link_pose* pose,
     c->rests = found.rests;
     c->passes = found.passes;
     c->late = found.late;
+    c->nears = found.nears;
     c->time = found.time;
     for (int side = 0; side < 2; side++) {
         uint32_t body = side == 0 ? candidate->body_a : candidate->body_b;
@@ -115,7 +117,7 @@ static bool classify_all(rigid_step* s) {
     if (!pose || !row) return false;
     nsi_link_poses(robot, pose);
     const motion* twists = nsi_unit_twists(robot, pose);
-    if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, &s->candidates)) {
+    if (!twists || !nsi_candidates_find(robot, pose, s->options, s->law, NULL, &s->candidates)) {
         return false;
     }
     nsi_candidates_name(robot, &s->candidates);
@@ -148,7 +150,8 @@ static ns_expr trees_touch(const rigid_step* s, uint32_t a, uint32_t b) {
         const contact_class* at = &s->at[c];
         bool between =
             (at->tree[0] == a && at->tree[1] == b) || (at->tree[0] == b && at->tree[1] == a);
-        if (between) touch = ns_or(touch, ns_or(at->rests, ns_or(at->passes, at->late)));
+        if (between)
+            touch = ns_or(touch, ns_or(at->rests, ns_or(at->passes, ns_or(at->late, at->nears))));
     }
     return touch;
 }
@@ -230,7 +233,8 @@ static void find_impacts(rigid_step* s) {
         ns_expr now = ns_le(at->time, ns_add(at->share, ns_const(NSI_SIMULTANEOUS)));
         at->hit = ns_or(at->late, ns_and(at->passes, now));
         ns_expr e = nsi_candidate_param(s->robot, &s->candidates.data[c], NSI_RIGID_RESTITUTION);
-        at->follows = ns_select(at->hit, zero, ns_and(at->passes, ns_le(e, zero)));
+        ns_expr later = ns_or(ns_select(at->hit, zero, at->passes), ns_and(at->nears, struck));
+        at->follows = ns_and(later, ns_le(e, zero));
         ns_expr closed = nsi_contact_is_closed(s->dt, at->phi, at->vn, at->a, at->share);
         at->closed = ns_and(at->rests, ns_and(struck, closed));
     }

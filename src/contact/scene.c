@@ -378,7 +378,9 @@ static nsi_id respond_to_contacts(scene_step* t, nsi_id detect, const nsi_robot*
     const nsi_robot* robot = t->robot;
     nsi_scene* s = t->scene;
     nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
-    if (!pose) return NSI_NONE;
+    nsi_link_pose* start = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *start);
+    if (!pose || !start) return NSI_NONE;
+    nsi_link_poses(robot, start);
     nsi_link_poses(moved, pose);
     const motion* twists = nsi_unit_twists(moved, pose);
     if (!twists) return NSI_NONE;
@@ -405,6 +407,7 @@ static nsi_id respond_to_contacts(scene_step* t, nsi_id detect, const nsi_robot*
         add_input(t, scene_output(t, detect, 2 * s->ntree + k));
     }
     add_input(t, scene_output(t, detect, nsi_scene_detect_outputs(s) - 1)); // are some missing?
+    add_shapes(t, robot, start);
     return append_scene_block(t, &nsi_scene_respond, nsi_scene_respond_outputs(s),
                               nsi_scene_respond_scratch(s));
 }

@@ -30,7 +30,7 @@ enum {
 };
 
 // A contact in the list. `id` is pair * NSI_SCENE_MAX_POINTS + point, or -1; `kind` a sum of
-// NSI_CONTACT_RESTS, HIT, CLOSED and NSI_SCENE_LATE.
+// NSI_CONTACT_RESTS, HIT, CLOSED, FOLLOWS and NSI_SCENE_LATE.
 typedef enum nsi_scene_field {
     NSI_SCENE_ID,
     NSI_SCENE_KIND,
@@ -52,8 +52,9 @@ typedef struct nsi_scene_function {
 typedef struct nsi_scene_kind {
     nsi_shape like[2]; // without pose and size
     uint32_t npoint;
-    nsi_scene_function start; // per point phi, vn, a, time; then per point rests, passes, late
-    nsi_scene_function rows;  // per point three directions as wrenches about the origin (3 x 6)
+    nsi_scene_function
+        start; // per point phi, vn, a, time; then per point rests, passes, late, nears
+    nsi_scene_function rows; // per point three directions as wrenches about the origin (3 x 6)
 } nsi_scene_kind;
 
 typedef struct nsi_scene_geom {
@@ -114,7 +115,7 @@ static inline uint32_t nsi_scene_detect_outputs(const nsi_scene* s) {
     return 2 * s->ntree + NSI_SCENE_CONTACT * s->ncontact + 2;
 }
 static inline uint32_t nsi_scene_respond_inputs(const nsi_scene* s) {
-    return NSI_SCENE_POSE * s->ngeom + 6 * s->naxis + s->nfactor + 2 * s->nv + s->ntree +
+    return 2 * NSI_SCENE_POSE * s->ngeom + 6 * s->naxis + s->nfactor + 2 * s->nv + s->ntree +
            NSI_SCENE_CONTACT * s->ncontact + NSI_SCENE_PARAMS * s->npair + 1;
 }
 // Changes of velocities and of coordinates (before the masses have acted in full), what contacts keep,

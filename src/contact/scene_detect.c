@@ -3,7 +3,7 @@
 // A pair is near when the boxes around its shapes, grown by what the bodies can move in a step, are no
 // further apart than its margin. Points of near pairs are classified (contact_classes.h); trees of bodies
 // that are connected by contacts that rest, pass or are late are an island, whose impact is at the
-// earliest time of its contacts. The list has the contacts that rest or hit, by pair.
+// earliest time of its contacts. The list has the contacts that rest, hit or follow, by pair.
 
 #include "contact/contact_classes.h"
 #include "contact/contact_step.h"
@@ -186,7 +186,7 @@ static detect_outputs lay_out_outputs(const nsi_scene* s, double* y) {
     return o;
 }
 
-enum { EVENT_PASSES = 64 }; // while the list is made: passes, and may not hit
+enum { EVENT_PASSES = 64, EVENT_NEARS = 128 }; // while the list is made: they may not take part
 
 // Append the points of a near pair that act to the list, and join the islands they connect.
 static uint32_t list_points(const nsi_scene* s, uint32_t pair, const double* found,
@@ -195,8 +195,8 @@ static uint32_t list_points(const nsi_scene* s, uint32_t pair, const double* fou
     const uint32_t npoint = s->kinds[p->kind].npoint;
     const double* flags = found + 4 * (size_t)npoint;
     for (uint32_t k = 0; k < npoint; k++) {
-        const double *at = found + 4 * (size_t)k, *flag = flags + 3 * (size_t)k;
-        if (flag[0] == 0.0 && flag[1] == 0.0 && flag[2] == 0.0) continue;
+        const double *at = found + 4 * (size_t)k, *flag = flags + 4 * (size_t)k;
+        if (flag[0] == 0.0 && flag[1] == 0.0 && flag[2] == 0.0 && flag[3] == 0.0) continue;
         if (-at[0] > *out->deepest) *out->deepest = -at[0];
         if (count == s->ncontact) {
             *out->missing = 1.0;
@@ -204,9 +204,9 @@ static uint32_t list_points(const nsi_scene* s, uint32_t pair, const double* fou
         }
         double* contact = out->contacts + NSI_SCENE_CONTACT * count++;
         contact[NSI_SCENE_ID] = (double)(pair * NSI_SCENE_MAX_POINTS + k);
-        contact[NSI_SCENE_KIND] = (flag[0] != 0.0 ? NSI_CONTACT_RESTS : 0) +
-                                  (flag[1] != 0.0 ? EVENT_PASSES : 0) +
-                                  (flag[2] != 0.0 ? NSI_SCENE_LATE : 0);
+        contact[NSI_SCENE_KIND] =
+            (flag[0] != 0.0 ? NSI_CONTACT_RESTS : 0) + (flag[1] != 0.0 ? EVENT_PASSES : 0) +
+            (flag[2] != 0.0 ? NSI_SCENE_LATE : 0) + (flag[3] != 0.0 ? EVENT_NEARS : 0);
         for (int i = 0; i < 4; i++) contact[NSI_SCENE_PHI + i] = at[i];
         uint32_t a = nsi_scene_geom_tree(s, p->a), b = nsi_scene_geom_tree(s, p->b);
         if (a != NSI_NONE && b != NSI_NONE) nsi_island_join(island, a, b);
@@ -227,7 +227,8 @@ static void find_earliest(const nsi_scene* s, uint32_t* island, uint32_t count,
     for (uint32_t t = 0; t < s->ntree; t++) out->share[t] = 1.0, out->source[t] = -1.0;
     for (uint32_t c = 0; c < count; c++) {
         const double* contact = out->contacts + NSI_SCENE_CONTACT * c;
-        if (contact[NSI_SCENE_KIND] < NSI_SCENE_LATE) continue; // rests
+        const unsigned kind = (unsigned)contact[NSI_SCENE_KIND];
+        if (!(kind & (NSI_SCENE_LATE | EVENT_PASSES))) continue; // rests or nears
         uint32_t tree = contact_tree(s, contact);
         if (tree == NSI_NONE) continue;
         tree = nsi_island_root(island, tree);
@@ -259,6 +260,7 @@ static uint32_t keep_hits(const nsi_scene* s, uint32_t* island, uint32_t count, 
         const double near = NSI_CLOSED_FALLS * s->dt * s->dt * a + NSI_NEGLIGIBLE_GAP;
         const bool closed = phi + s->dt * share * vn <= near;
         if ((was & NSI_CONTACT_RESTS) && struck && closed) kind |= NSI_CONTACT_CLOSED;
+        if ((was & EVENT_NEARS) && struck) kind |= NSI_CONTACT_FOLLOWS;
         moved[c] = kind ? kept : NSI_NONE;
         if (!kind) continue;
         double* to = out->contacts + NSI_SCENE_CONTACT * kept++;

@@ -131,21 +131,26 @@ static ns_status trace_start(nsi_scene* s, nsi_scene_kind* kind, nsi_contact_poi
         next_output(&t, start.vn);
         next_output(&t, c.a);
         next_output(&t, c.time);
-        flags[3 * k] = c.rests;
-        flags[3 * k + 1] = c.passes;
-        flags[3 * k + 2] = c.late;
+        flags[4 * k] = c.rests;
+        flags[4 * k + 1] = c.passes;
+        flags[4 * k + 2] = c.late;
+        flags[4 * k + 3] = c.nears;
     }
-    for (uint32_t k = 0; k < 3 * kind->npoint; k++) next_output(&t, flags[k]);
+    for (uint32_t k = 0; k < 4 * kind->npoint; k++) next_output(&t, flags[k]);
     return end_function(s, &t, 4 * kind->npoint, &kind->start, error);
 }
 
-// The directions of rows as wrenches: a row of the Jacobian is the product with a twist.
+// The directions of rows as wrenches: a row of the Jacobian is the product with a twist. Reads the shapes
+// at the impact, then those at the start of the step, where features are chosen.
 static ns_status trace_rows(nsi_scene* s, nsi_scene_kind* kind, nsi_contact_point* points,
                             ns_error* error) {
     scene_trace t;
     ns_status status = begin_function(s, &t, error);
     if (status != NS_OK) return status;
     nsi_shape a = trace_shape(&t, kind, 0), b = trace_shape(&t, kind, 1);
+    nsi_shape start_a = trace_shape(&t, kind, 0), start_b = trace_shape(&t, kind, 1);
+    a.chosen = &start_a;
+    b.chosen = &start_b;
     nsi_contact_points(&a, &b, points);
     t.count = 0;
     for (uint32_t k = 0; k < kind->npoint; k++) {
@@ -162,7 +167,7 @@ static ns_status trace_rows(nsi_scene* s, nsi_scene_kind* kind, nsi_contact_poin
 
 ns_status nsi_scene_trace_kind(nsi_scene* s, nsi_scene_kind* kind, ns_error* error) {
     nsi_contact_point* points = nsi_alloc(&s->memory, kind->npoint * sizeof *points);
-    ns_expr* flags = nsi_alloc(&s->memory, 3 * (size_t)kind->npoint * sizeof *flags);
+    ns_expr* flags = nsi_alloc(&s->memory, 4 * (size_t)kind->npoint * sizeof *flags);
     ns_status status =
         points && flags ? trace_start(s, kind, points, flags, error) : nsi_fail_nomem(error);
     if (status == NS_OK) status = trace_rows(s, kind, points, error);

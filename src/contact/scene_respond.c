@@ -11,6 +11,7 @@
 
 typedef struct respond_inputs {
     const double *pose, *twist, *factor, *qd, *qdd, *share, *param, *contacts, *missing;
+    const double* start; // poses at the start of the step
 } respond_inputs;
 
 static respond_inputs split_inputs(const nsi_scene* s, const double* x) {
@@ -23,6 +24,7 @@ static respond_inputs split_inputs(const nsi_scene* s, const double* x) {
     in.param = in.share + s->ntree;
     in.contacts = in.param + NSI_SCENE_PARAMS * s->npair;
     in.missing = in.contacts + NSI_SCENE_CONTACT * s->ncontact;
+    in.start = in.missing + 1;
     return in;
 }
 
@@ -216,12 +218,18 @@ static void weigh_rows_adjoint(const nsi_scene* s, const double* factor, const c
     }
 }
 
-// The inputs of a pair's rows: both shapes.
-static void gather_shapes(const nsi_scene* s, uint32_t pair, const double* pose, double* out) {
-    const double* a = pose + NSI_SCENE_POSE * s->pairs[pair].a;
-    const double* b = pose + NSI_SCENE_POSE * s->pairs[pair].b;
-    memcpy(out, a, NSI_SCENE_POSE * sizeof *out);
-    memcpy(out + NSI_SCENE_POSE, b, NSI_SCENE_POSE * sizeof *out);
+// The inputs of a pair's rows: both shapes, and where they were at the start.
+enum { SHAPE_INPUTS = 4 * NSI_SCENE_POSE };
+
+static void gather_shapes(const nsi_scene* s, uint32_t pair, const respond_inputs* in,
+                          double* out) {
+    const double* poses[2] = {in->pose, in->start};
+    for (int k = 0; k < 2; k++, out += 2 * NSI_SCENE_POSE) {
+        const double* a = poses[k] + NSI_SCENE_POSE * s->pairs[pair].a;
+        const double* b = poses[k] + NSI_SCENE_POSE * s->pairs[pair].b;
+        memcpy(out, a, NSI_SCENE_POSE * sizeof *out);
+        memcpy(out + NSI_SCENE_POSE, b, NSI_SCENE_POSE * sizeof *out);
+    }
 }
 
 // Rows of all contacts in the list, then islands of them.
@@ -253,7 +261,7 @@ static void respond_begin(respond* r, const nsi_scene* s, const double* x, doubl
         k->Z = k->J + 3 * chain;
         k->wrench = k->Z + 3 * chain;
         if (k->pair != known) {
-            gather_shapes(s, k->pair, r->in.pose, r->args);
+            gather_shapes(s, k->pair, &r->in, r->args);
             nsi_scene_run(s->kinds[s->pairs[k->pair].kind].rows.value, r->args, r->found, at);
             known = k->pair;
         }
@@ -590,8 +598,8 @@ static void respond_tangent(const nsi_scene* s, const double* x, double* y, doub
     for (uint32_t c = 0; c < r.count; c++) {
         const contact_rows* k = &r.rows[c];
         if (k->pair != known) {
-            gather_shapes(s, k->pair, r.in.pose, r.args);
-            gather_shapes(s, k->pair, d.pose, r.args + 2 * NSI_SCENE_POSE);
+            gather_shapes(s, k->pair, &r.in, r.args);
+            gather_shapes(s, k->pair, &d, r.args + SHAPE_INPUTS);
             nsi_scene_run(s->kinds[s->pairs[k->pair].kind].rows.tangent, r.args, r.found, r.work);
             known = k->pair;
         }
@@ -717,7 +725,7 @@ static void shape_adjoints(const respond* r, const double* wrench_bar, respond_b
             memcpy(seed + 18 * (size_t)r->rows[end].point, wrench_bar + 18 * (size_t)end,
                    18 * sizeof *seed);
         }
-        gather_shapes(s, pair, r->in.pose, r->args);
+        gather_shapes(s, pair, &r->in, r->args);
         nsi_scene_run(rows->adjoint, r->args, r->found, r->work);
         for (uint32_t k = 0; k < NSI_SCENE_POSE; k++) {
             to->pose[NSI_SCENE_POSE * s->pairs[pair].a + k] += r->found[k];

@@ -16,7 +16,14 @@ typedef struct nsi_shape {
     const double* vertices;  // (nvertex x 3)
     uint32_t nrow, ncol;     // of a height field
     const double* elevation; // (nrow x ncol)
+    // The shape where it was when faces, edges and corners were chosen that its points belong to, so
+    // that a slot is the same point while shapes move; NULL: they are chosen here.
+    const struct nsi_shape* chosen;
 } nsi_shape;
+
+static inline const nsi_shape* nsi_chosen_shape(const nsi_shape* s) {
+    return s->chosen ? s->chosen : s;
+}
 
 typedef struct nsi_contact_point {
     vec3 position;  // in the world, half way between the two surfaces

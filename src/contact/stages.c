@@ -320,7 +320,7 @@ static void trace_forces(const nsi_robot* robot, const nsi_contact_options* opti
     nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
     if (!pose) return;
     nsi_link_poses(robot, pose);
-    if (!nsi_candidates_find(robot, pose, options, law, &candidates)) return;
+    if (!nsi_candidates_find(robot, pose, options, law, NULL, &candidates)) return;
     nsi_candidates_name(robot, &candidates);
     traced_point* points = nsi_robot_alloc(robot, candidates.count, sizeof *points);
     if (!points) return;

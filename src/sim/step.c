@@ -427,7 +427,7 @@ static void name_penetration(const nsi_stepper* s, const nsi_robot* robot,
         nsi_candidates candidates;
         if (ns_contact_law_get(law)->stage == NS_CONTACT_STAGE_NONE) continue;
         if (nsi_scene_is_wanted(robot, &s->options->contact, law)) return; // named by the scene
-        if (!nsi_candidates_find(robot, pose, &s->options->contact, law, &candidates)) return;
+        if (!nsi_candidates_find(robot, pose, &s->options->contact, law, NULL, &candidates)) return;
         for (uint32_t c = 0; c < candidates.count; c++) {
             const nsi_contact_point* p = &candidates.data[c].point;
             ns_expr depth = ns_select(p->exists, ns_neg(p->gap), ns_const(0.0));

