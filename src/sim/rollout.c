@@ -238,12 +238,9 @@ static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_
 
 // ---- lanes ---------------------------------------------------------------------------------
 
+// Tile `number`, in the memory of thread number `thread` of the workspace.
 static nsi_tile make_tile(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
-                          uint32_t number) {
-    uint32_t thread = 0;
-#ifdef _OPENMP
-    thread = (uint32_t)omp_get_thread_num();
-#endif
+                          uint32_t number, uint32_t thread) {
     nsi_tile t = {.s = s,
                   .args = args,
                   .memory = &w->thread[thread],
@@ -456,7 +453,7 @@ static ns_status check_finite(const ns_system* s, ns_workspace* w, const ns_roll
         if (args->per_robot_params) alone.params += (size_t)robot * z->np;
 
         // One step at a time, as far as the one that failed.
-        nsi_tile t = make_tile(s, w, &alone, 0);
+        nsi_tile t = make_tile(s, w, &alone, 0, 0);
         prepare_records(&t, w->segment);
         for (uint32_t step = 0; step < w->failed_step[n]; step++) {
             forward_segment(&t, step, 1, false);
@@ -509,9 +506,13 @@ ns_status nsi_run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout_ar
 #pragma omp parallel for schedule(static) num_threads((int)w->size.threads)
 #endif
     for (int c = 0; c < chunks; c++) {
+        uint32_t thread = 0;
+#ifdef _OPENMP
+        thread = (uint32_t)omp_get_thread_num();
+#endif
         uint32_t end = (uint32_t)(tiles * ((uint64_t)c + 1) / (uint64_t)chunks);
         for (uint32_t n = (uint32_t)(tiles * (uint64_t)c / (uint64_t)chunks); n < end; n++) {
-            nsi_tile t = make_tile(s, w, args, n);
+            nsi_tile t = make_tile(s, w, args, n, thread);
             if (sums) t.sinks = w->sinks + (size_t)c * nsink;
             task->work(&t, w, task->job);
         }

@@ -79,6 +79,38 @@ static void divergence_is_reported_with_its_culprit(void** state) {
     ns_model_free(model);
 }
 
+// Callers may be threads with a workspace each: a search or chains of a sampler. The culprit is looked
+// for in the caller's own workspace, whatever its number.
+static void threads_find_their_own_culprits(void** state) {
+    (void)state;
+    random_tree tree = slider();
+    tree.link[0].damping = 3e4;
+    ns_model* model = random_tree_build(&tree, NULL);
+    ns_system* system = make_system(model, NULL);
+    enum { CALLERS = 4, STEPS = 400 };
+    ns_workspace* work[CALLERS];
+    ns_status status[CALLERS];
+    ns_error error[CALLERS] = {0};
+    for (int k = 0; k < CALLERS; k++) {
+        work[k] = make_work(system, (ns_workspace_size){.batch = 1, .steps = STEPS, .threads = 1});
+    }
+    const double x0[2] = {0.0, 1.0};
+    const ns_rollout_args args = {.batch = 1, .steps = STEPS, .x0 = x0};
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(CALLERS) schedule(static, 1)
+#endif
+    for (int k = 0; k < CALLERS; k++) {
+        status[k] = ns_rollout(system, work[k], &args, &error[k]);
+    }
+    for (int k = 0; k < CALLERS; k++) {
+        assert_int_equal(status[k], NS_ERR_NONFINITE);
+        assert_string_equal(error[k].message, error[0].message);
+        ns_workspace_free(work[k]);
+    }
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
 // Memory that runs out while the culprit is sought costs only its name.
 static void the_search_for_the_culprit_may_run_out_of_memory(void** state) {
     (void)state;
@@ -209,6 +241,7 @@ static void wrong_arguments_are_refused(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(divergence_is_reported_with_its_culprit),
+        cmocka_unit_test(threads_find_their_own_culprits),
         cmocka_unit_test(the_search_for_the_culprit_may_run_out_of_memory),
         cmocka_unit_test(numbers_that_are_not_finite_are_refused_everywhere),
         cmocka_unit_test(wrong_arguments_are_refused),
