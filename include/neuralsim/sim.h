@@ -237,9 +237,10 @@ typedef struct ns_contact_report {
 /// What a rollout reads and writes. Row-major, one robot after the other.
 typedef struct ns_rollout_args {
     uint32_t batch, steps;
-    const double* x0;       ///< (batch x nx) initial states
+    const double* x0;       ///< (batch x nx) initial states; quaternions of any length but 0
     const double* controls; ///< (batch x steps x nc), or NULL for zero
-    const double* params;   ///< (np), or (batch x np) with per_robot_params; NULL: the model's
+    const double* params;   ///< (np), or (batch x np) with per_robot_params; NULL: the model's. Any
+                            ///< finite numbers: differences may step out of a parameter's range
     bool per_robot_params;
     const double* weights;      ///< (nw), or NULL for the initial ones
     double* states;             ///< (batch x (steps + 1) x nx) receives x0 and the states, or NULL

@@ -191,6 +191,24 @@ static ns_status check_rollout_numbers(const ns_system* s, const char* what, con
                     name(s, (uint32_t)(k % count)), x[k]);
 }
 
+// Quaternions of initial states may have any length but 0.
+static ns_status check_quaternions(const ns_system* s, const ns_rollout_args* args,
+                                   ns_error* error) {
+    for (uint32_t i = 0; s->model && i < s->model->sizes.nlink; i++) {
+        const nsi_link* link = &s->model->links[i];
+        if (link->nq < 4) continue;
+        const uint32_t first = link->q + link->nq - 4; // the last coordinates
+        for (uint32_t n = 0; n < args->batch; n++) {
+            const double* q = args->x0 + (size_t)n * s->sizes.nx + first;
+            if (q[0] != 0.0 || q[1] != 0.0 || q[2] != 0.0 || q[3] != 0.0) continue;
+            return nsi_fail(error, NS_ERR_ARGUMENT,
+                            "x0, row %u: the quaternion at %s is zero; it must not be", n,
+                            ns_system_state_name(s, first));
+        }
+    }
+    return NS_OK;
+}
+
 static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_rollout_args* args,
                             ns_error* error) {
     if (!s || !w || !args) {
@@ -219,6 +237,7 @@ static ns_status check_args(const ns_system* s, const ns_workspace* w, const ns_
     const ns_system_sizes* z = &s->sizes;
     ns_status status =
         check_rollout_numbers(s, "x0", args->x0, args->batch, z->nx, ns_system_state_name, error);
+    if (status == NS_OK) status = check_quaternions(s, args, error);
     if (status == NS_OK) {
         status =
             check_rollout_numbers(s, "controls", args->controls, (size_t)args->batch * args->steps,

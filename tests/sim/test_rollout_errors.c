@@ -7,6 +7,7 @@
 #include "support/assert.h"
 #include "support/check.h"
 #include "support/evaluate.h"
+#include "support/modelfile.h"
 #include "support/randomtree.h"
 #include "support/testalloc.h"
 
@@ -238,6 +239,28 @@ static void wrong_arguments_are_refused(void** state) {
     ns_model_free(model);
 }
 
+// A rotation has no quaternion of length 0; any other length is fine.
+static void zero_quaternions_are_refused(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse("<mujoco><worldbody><body name='b'><freejoint name='f'/>"
+                                      "<geom size='.1'/></body></worldbody></mujoco>");
+    ns_error error = {0};
+    ns_system* system = make_system(model, NULL);
+    ns_workspace* work = make_work(system, (ns_workspace_size){.batch = 2, .steps = 2});
+    double x0[2 * 13] = {0.0};
+    x0[3] = x0[13 + 3] = 2.0;
+    ns_rollout_args args = {.batch = 2, .steps = 2, .x0 = x0};
+    assert_int_equal(ns_rollout(system, work, &args, &error), NS_OK);
+    x0[13 + 3] = 0.0;
+    assert_int_equal(ns_rollout(system, work, &args, &error), NS_ERR_ARGUMENT);
+    printf("    %s\n", error.message);
+    assert_non_null(strstr(error.message, "row 1"));
+    assert_non_null(strstr(error.message, "q3"));
+    ns_workspace_free(work);
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(divergence_is_reported_with_its_culprit),
@@ -245,6 +268,7 @@ int main(void) {
         cmocka_unit_test(the_search_for_the_culprit_may_run_out_of_memory),
         cmocka_unit_test(numbers_that_are_not_finite_are_refused_everywhere),
         cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(zero_quaternions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
