@@ -240,6 +240,28 @@ static void find_impacts(rigid_step* s) {
     }
 }
 
+// A contact that passes was expected along its normal at the start. With points and normals at the impact:
+// if the gap will still be open at the end of the step, the bodies miss each other.
+static void drop_misses(rigid_step* s) {
+    ns_expr one = ns_const(1.0), zero = ns_const(0.0), dt = ns_const(s->dt);
+    for (uint32_t b = 0; b < s->rows.n; b++) {
+        if (s->rows.blocks[b].part != NSI_PART_POINT) continue;
+        uint32_t c = s->rows.blocks[b].candidate;
+        contact_class* at = &s->at[c];
+
+        // The gap at the impact, with what a network did to it, and how it changes from there on.
+        ns_expr start = s->candidates.data[c].point.gap, gap = s->rows.candidates.data[c].point.gap;
+        if (at->phi.id != start.id) gap = ns_add(gap, ns_sub(at->phi, start));
+        const ns_expr* normal = s->rows.J + (size_t)b * NSI_CONTACT_ROWS * s->nv;
+        ns_expr speed = ns_add(nsi_row_product(s->nv, normal, s->robot->qd),
+                               ns_mul(dt, nsi_row_product(s->nv, normal, s->qdd)));
+        ns_expr left = ns_mul(dt, ns_sub(one, at->share));
+        ns_expr end = ns_add(gap, ns_mul(left, ns_mul(at->faster, speed)));
+        ns_expr misses = ns_and(at->passes, ns_gt(end, ns_const(NSI_NEGLIGIBLE_GAP)));
+        at->hit = ns_select(misses, zero, at->hit);
+    }
+}
+
 // ---- the block --------------------------------------------------------------------------------
 
 // The robot as it is at the impacts of its islands; `end` are the velocities without contact.
@@ -395,6 +417,7 @@ static void rigid_impulses(const nsi_robot* robot, const nsi_contact_options* op
     nsi_robot moved;
     if (!move_to_impact(&s, impact->qd, &moved)) return;
     if (!nsi_contact_rows_build(&moved, options, law, &s.candidates, added, &s.rows)) return;
+    drop_misses(&s);
     solve_rigid_step(&s, impact);
     if (robot->graph->error.status != NS_OK) return;
     apply_step(&s, impact);

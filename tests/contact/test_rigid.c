@@ -492,6 +492,53 @@ static void pushes_are_solved(void** state) {
     }
 }
 
+// ---- bodies that miss each other -----------------------------------------------------------------
+
+// A ball flies past the edge of a plate, and past another ball that is free.
+#define THROWN                                                                                     \
+    "<body><joint type='slide' axis='1 0 0'/><joint type='slide' axis='0 0 1'/>"                   \
+    "<geom name='ball' type='sphere' size='.05' mass='1'/></body></worldbody></mujoco>"
+static const char past_plate[] = FREE "<geom name='plate' type='box' size='.1 .1 .01'/>" THROWN;
+static const char past_ball[] =
+    FREE "<body><freejoint/><geom name='other' type='sphere' size='.05' mass='1'/></body>" THROWN;
+
+// Share of `count` throws from different heights, at x, that something has deflected.
+static double share_deflected(const char* text, double x, double v, ns_detection detection) {
+    enum { COUNT = 40, STEPS = 40 };
+    ns_system_options o = options_of(1e-3, NULL, 0);
+    o.detection = detection;
+    trial t = trial_make(text, &o, STEPS);
+    uint32_t thrown = t.nq - 2, deflected = 0;
+    for (int k = 0; k < COUNT; k++) {
+        t.x0[thrown] = x;
+        t.x0[thrown + 1] = (10.0 + (k + 0.5) / COUNT) * v * 1e-3; // of a step of the way
+        t.x0[t.n.nx - 1] = -v;
+        trial_run(&t);
+        deflected += fabs(trial_end(&t)[t.n.nx - 1] + v) > 1e-9 * v;
+    }
+    trial_free(&t);
+    return (double)deflected / COUNT;
+}
+
+// The normal at the start of a step points at the other body, though the way goes past it.
+static void bodies_that_miss_each_other_pass(void** state) {
+    (void)state;
+    static const ns_detection ways[] = {NS_DETECTION_TRACED};
+    for (int k = 0; k < 1; k++) {
+        for (int j = 0; j < 2; j++) {
+            double v = j == 0 ? 20.0 : 50.0;
+            double miss = share_deflected(past_plate, 0.155, v, ways[k]);
+            double hit = share_deflected(past_plate, 0.145, v, ways[k]);
+            print_message("plate, %g m/s: %.2f of misses, %.2f of hits\n", v, miss, hit);
+            assert_true(miss == 0.0 && hit == 1.0);
+        }
+        double miss = share_deflected(past_ball, 0.101, 20.0, ways[k]);
+        double hit = share_deflected(past_ball, 0.099, 20.0, ways[k]);
+        print_message("ball, 20 m/s: %.2f of misses, %.2f of hits\n", miss, hit);
+        assert_true(miss == 0.0 && hit == 1.0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_column_stops),
@@ -505,6 +552,7 @@ int main(void) {
         cmocka_unit_test(islands_do_not_trade_energy),
         cmocka_unit_test(no_impact_gains_energy),
         cmocka_unit_test(pushes_are_solved),
+        cmocka_unit_test(bodies_that_miss_each_other_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
