@@ -96,7 +96,7 @@ static const char changing[] =
     "equality tendon deformable flex skin adhesion muscle cylinder damper intvelocity plugin "
     "dcmotor";
 // Without these the model would lack bodies.
-static const char refused[] = "include frame replicate composite flexcomp attach";
+static const char refused[] = "frame replicate composite flexcomp attach";
 
 // ---- compiler and option ---------------------------------------------------------------------
 
@@ -356,7 +356,8 @@ bool nsi_mjcf_read(nsi_reader* reader) {
     const ns_allocator* allocator = &reader->allocator;
     nsi_mjcf m = {.reader = reader, .strings = {.allocator = *allocator}, .eulerseq = "xyz"};
     const char* name = nsi_xml_value(root, "model");
-    bool read = nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
+    bool read = nsi_mjcf_include(reader) &&
+                nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
                 read_option(&m) && nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&
                 nsi_mjcf_collect_pairs(&m) && nsi_mjcf_read_worldbody(&m) && read_actuators(&m) &&

@@ -61,6 +61,11 @@ typedef struct nsi_mjcf {
     uint32_t nbodies;
 } nsi_mjcf;
 
+// ---- mjcf_include.c --------------------------------------------------------------------------
+
+// Put the contents of included files into the document.
+bool nsi_mjcf_include(nsi_reader* reader);
+
 // ---- mjcf_values.c: attributes with defaults -------------------------------------------------
 
 // An element with the class it is in.

@@ -12,7 +12,7 @@
 
 // ---- messages --------------------------------------------------------------------------------
 
-enum { DESCRIPTION_SIZE = 2 * NSI_QUOTE_SIZE + 96, MAX_NOTES = 1000 };
+enum { DESCRIPTION_SIZE = 2 * NSI_QUOTE_SIZE + 96, PLACE_SIZE = 256, MAX_NOTES = 1000 };
 
 static void describe_one(const nsi_xml_element* element, char* out, size_t size) {
     char quote[NSI_QUOTE_SIZE];
@@ -36,11 +36,11 @@ static void reader_describe(const nsi_xml_element* element, char out[DESCRIPTION
     describe_one(outer, out + length, DESCRIPTION_SIZE - length);
 }
 
-static bool reader_fail_at(nsi_reader* reader, const nsi_xml_element* element, uint32_t line,
-                           ns_status status, const char* what) {
+static bool reader_fail_at(nsi_reader* reader, const nsi_xml_element* element, ns_status status,
+                           const char* what) {
     char description[DESCRIPTION_SIZE];
     reader_describe(element, description);
-    reader->status = nsi_fail(reader->error, status, "%s:%u: %s: %s", reader->xml->file, line,
+    reader->status = nsi_fail(reader->error, status, "%s:%u: %s: %s", element->file, element->line,
                               description, what);
     return false;
 }
@@ -52,7 +52,7 @@ bool nsi_reader_fail(nsi_reader* reader, const nsi_xml_element* element, ns_stat
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return reader_fail_at(reader, element, element->line, status, what);
+    return reader_fail_at(reader, element, status, what);
 }
 
 bool nsi_reader_fail_nomem(nsi_reader* reader) {
@@ -66,23 +66,37 @@ static bool pass_on(nsi_reader* reader, const nsi_xml_element* element, ns_statu
     if (status == NS_OK) return true;
     if (status == NS_ERR_NOMEM) return nsi_reader_fail_nomem(reader);
     if (status == NS_ERR_ARGUMENT) status = NS_ERR_PARSE; // to the caller it is the file's fault
-    return reader_fail_at(reader, element, element->line, status, from->message);
+    return reader_fail_at(reader, element, status, from->message);
+}
+
+// "line 12", or "leg.xml line 12" of a file that the document includes.
+static void reader_place(const nsi_reader* reader, const nsi_xml_element* element,
+                         char out[PLACE_SIZE]) {
+    const char *file = element->file, *folder = reader->folder ? reader->folder : "";
+    if (file == reader->xml->file) {
+        snprintf(out, PLACE_SIZE, "line %u", element->line);
+        return;
+    }
+    size_t length = strlen(folder);
+    if (strncmp(file, folder, length) == 0) file += length;
+    snprintf(out, PLACE_SIZE, "%.200s line %u", file, element->line);
 }
 
 bool nsi_reader_note(nsi_reader* reader, const nsi_xml_element* element, const char* format, ...) {
     if (reader->nnotes > MAX_NOTES) return true;
-    char what[NS_ERROR_SIZE], note[NS_ERROR_SIZE + DESCRIPTION_SIZE + 32];
-    char description[DESCRIPTION_SIZE];
+    char what[NS_ERROR_SIZE], place[PLACE_SIZE], description[DESCRIPTION_SIZE];
+    char note[sizeof what + sizeof place + sizeof description + 80];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     reader_describe(element, description);
+    reader_place(reader, element, place);
     if (reader->nnotes++ < MAX_NOTES) {
-        snprintf(note, sizeof note, "line %u: %s %s", element->line, description, what);
+        snprintf(note, sizeof note, "%s: %s %s", place, description, what);
     } else {
-        snprintf(note, sizeof note, "line %u: more of the file is not represented; this list ends",
-                 element->line);
+        snprintf(note, sizeof note, "%s: more of the file is not represented; this list ends",
+                 place);
     }
     ns_error error;
     return pass_on(reader, element, ns_model_builder_add_ignored(reader->builder, note, &error),
@@ -258,7 +272,7 @@ bool nsi_reader_set_world(nsi_reader* reader, const nsi_xml_element* element,
 bool nsi_reader_add_link(nsi_reader* reader, const nsi_xml_element* element,
                          const ns_link_def* link) {
     ns_error error;
-    if (!nsi_array_push(&reader->allocator, &reader->lines, element->line)) {
+    if (!nsi_array_push(&reader->allocator, &reader->links, element)) {
         return nsi_reader_fail_nomem(reader);
     }
     return pass_on(reader, element, ns_model_builder_add_link(reader->builder, link, &error),
@@ -407,7 +421,7 @@ void nsi_names_free(const ns_allocator* allocator, nsi_names* names) {
 }
 
 void nsi_reader_free(nsi_reader* reader) {
-    nsi_array_free(&reader->allocator, &reader->lines);
+    nsi_array_free(&reader->allocator, &reader->links);
     nsi_array_free(&reader->allocator, &reader->mesh_corners);
     nsi_names_free(&reader->allocator, &reader->mesh_names);
     nsi_arena_free(&reader->meshes);

@@ -22,13 +22,13 @@ typedef struct nsi_names {
 } nsi_names;
 
 typedef struct nsi_reader {
-    const nsi_xml* xml;
+    nsi_xml* xml;
     ns_model_builder* builder;
     ns_allocator allocator;
     ns_load_options options;
-    const char* folder;        // of the document, ending with '/' or empty; NULL: there is none
-    NSI_ARRAY(uint32_t) lines; // of each link, for what is found out at the end
-    nsi_arena meshes;          // files that have been read, with their names
+    const char* folder; // of the document, ending with '/' or empty; NULL: there is none
+    NSI_ARRAY(const nsi_xml_element*) links; // of each link, for what is found out at the end
+    nsi_arena meshes;                        // files that have been read, with their names
     nsi_names mesh_names;
     NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each name; NULL: there is no such file
     uint32_t nnotes;

@@ -23,8 +23,10 @@ static ns_status robot_finish(nsi_reader* reader, ns_model** out) {
     if (status == NS_OK) return NS_OK;
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(reader->error);
     if (status == NS_ERR_ARGUMENT) status = NS_ERR_PARSE; // to the caller it is the file's fault
-    uint32_t line = bad_link < reader->lines.count ? reader->lines.data[bad_link] : 1;
-    return nsi_fail(reader->error, status, "%s:%u: %s", reader->xml->file, line, error.message);
+    const nsi_xml_element* element =
+        bad_link < reader->links.count ? reader->links.data[bad_link] : reader->xml->root;
+    return nsi_fail(reader->error, status, "%s:%u: %s", element->file, element->line,
+                    error.message);
 }
 
 // `folder` is where files that the document names are; NULL: they are not looked for.

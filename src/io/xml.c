@@ -29,6 +29,8 @@ static void expat_free(void* block) {
 typedef struct xml_reader {
     XML_Parser parser;
     nsi_xml* xml;
+    const char* file;
+    nsi_xml_element* root;
     nsi_xml_element* open; // innermost element that has begun
     uint32_t depth;
     ns_status status; // of the first failure
@@ -41,10 +43,9 @@ static uint32_t current_line(const xml_reader* reader) {
 
 static void stop(xml_reader* reader, ns_status status, const char* what) {
     if (reader->status != NS_OK) return;
-    reader->status = status == NS_ERR_NOMEM
-                         ? nsi_fail_nomem(reader->error)
-                         : nsi_fail(reader->error, status, "%s:%u: %s", reader->xml->file,
-                                    current_line(reader), what);
+    reader->status = status == NS_ERR_NOMEM ? nsi_fail_nomem(reader->error)
+                                            : nsi_fail(reader->error, status, "%s:%u: %s",
+                                                       reader->file, current_line(reader), what);
     XML_StopParser(reader->parser, XML_FALSE);
 }
 
@@ -117,15 +118,15 @@ static void XMLCALL on_start(void* user, const char* name, const char** attribut
         return;
     }
     // The line number serves messages.
-    *element =
-        (nsi_xml_element){.name = copy, .line = current_line(reader), .parent = reader->open};
+    *element = (nsi_xml_element){
+        .name = copy, .line = current_line(reader), .file = reader->file, .parent = reader->open};
     if (!copy_attributes(reader, element, attributes)) return;
 
     // Append to the parent's children.
     nsi_xml_element* parent = reader->open;
     // The first element is the root.
     if (!parent) {
-        xml->root = element;
+        reader->root = element;
     } else if (parent->last_child) {
         parent->last_child = parent->last_child->next = element;
     } else {
@@ -181,28 +182,32 @@ static ns_status run_parser(xml_reader* reader, const char* text, size_t size) {
     enum XML_Error code = XML_GetErrorCode(reader->parser);
     if (code == XML_ERROR_NO_MEMORY) return nsi_fail_nomem(reader->error);
     return nsi_fail(reader->error, NS_ERR_PARSE, "%s:%u: not well-formed XML at column %u: %s",
-                    reader->xml->file, current_line(reader),
+                    reader->file, current_line(reader),
                     (uint32_t)XML_GetCurrentColumnNumber(reader->parser) + 1,
                     XML_ErrorString(code));
 }
 
-ns_status nsi_xml_parse(const char* text, size_t size, const char* file,
-                        const ns_allocator* allocator, nsi_xml* out, ns_error* error) {
-    ns_allocator own = allocator ? *allocator : ns_default_allocator();
-    *out = (nsi_xml){.file = file, .arena = {.allocator = own}};
-    if (size > NSI_XML_MAX_SIZE) {
-        return nsi_fail(error, NS_ERR_LIMIT, "%s:1: the file is larger than %d MiB", file,
-                        NSI_XML_MAX_SIZE >> 20);
+ns_status nsi_xml_parse_more(nsi_xml* xml, const char* text, size_t size, const char* file,
+                             uint32_t depth, nsi_xml_element** root, ns_error* error) {
+    *root = NULL;
+    if (size > NSI_XML_MAX_SIZE - xml->size) {
+        return nsi_fail(error, NS_ERR_LIMIT,
+                        xml->size == 0 ? "%s:1: the file is larger than %d MiB"
+                                       : "%s:1: the files together are larger than %d MiB",
+                        file, NSI_XML_MAX_SIZE >> 20);
     }
+    xml->size += size;
 
-    const ns_allocator* outer = current;
+    const ns_allocator *outer = current, own = xml->arena.allocator;
     current = &own;
     static const XML_Memory_Handling_Suite memory = {expat_alloc, expat_realloc, expat_free};
     ns_status status;
     XML_Parser parser = XML_ParserCreate_MM(NULL, &memory, NULL);
     if (parser) {
-        xml_reader reader = {.parser = parser, .xml = out, .error = error};
+        xml_reader reader = {
+            .parser = parser, .xml = xml, .file = file, .depth = depth, .error = error};
         status = run_parser(&reader, text, size);
+        if (status == NS_OK) *root = reader.root;
         XML_ParserFree(parser);
     } else {
         status = nsi_fail_nomem(error);
@@ -211,9 +216,34 @@ ns_status nsi_xml_parse(const char* text, size_t size, const char* file,
     return status;
 }
 
+ns_status nsi_xml_parse(const char* text, size_t size, const char* file,
+                        const ns_allocator* allocator, nsi_xml* out, ns_error* error) {
+    ns_allocator own = allocator ? *allocator : ns_default_allocator();
+    *out = (nsi_xml){.file = file, .arena = {.allocator = own}};
+    return nsi_xml_parse_more(out, text, size, file, 0, &out->root, error);
+}
+
 void nsi_xml_free(nsi_xml* xml) {
     nsi_arena_free(&xml->arena);
     xml->root = NULL;
+}
+
+// ---- joining -----------------------------------------------------------------------------------
+
+void nsi_xml_dissolve(nsi_xml_element* element, nsi_xml_element* before) {
+    nsi_xml_element *parent = element->parent, *first = element->first_child;
+    for (nsi_xml_element* child = first; child; child = child->next) child->parent = parent;
+
+    // Without children, what follows the element takes its place.
+    nsi_xml_element* next = first ? first : element->next;
+    if (first) element->last_child->next = element->next;
+    if (before) {
+        before->next = next;
+    } else {
+        parent->first_child = next;
+    }
+    if (parent->last_child == element) parent->last_child = first ? element->last_child : before;
+    element->first_child = element->last_child = element->next = NULL;
 }
 
 // ---- finding -----------------------------------------------------------------------------------

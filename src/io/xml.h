@@ -3,6 +3,7 @@
 //
 // Safe for untrusted files: document types, and with them entities, are refused; size, depth, number
 // of elements, attributes of an element and length of a value are limited. Nothing is ever fetched.
+// A document can be joined with others, as MJCF's <include> does; the reader of that format decides.
 
 #ifndef NSI_IO_XML_H
 #define NSI_IO_XML_H
@@ -29,7 +30,9 @@ struct nsi_xml_element {
     uint32_t nattributes;
     uint32_t line;
     uint32_t text_line; // of text other than white space directly inside; 0: none
+    const char* file;   // that the line is in, for messages
     nsi_xml_element *parent, *first_child, *last_child, *next;
+    const nsi_xml_element* frame; // an element around it that a reader has taken out of the tree
 };
 
 typedef struct nsi_xml {
@@ -37,6 +40,7 @@ typedef struct nsi_xml {
     nsi_arena arena;
     nsi_xml_element* root;
     uint32_t nelements;
+    size_t size; // bytes read
 } nsi_xml;
 
 // Read a document. `out` must be freed in any case.
@@ -46,6 +50,18 @@ typedef struct nsi_xml {
 ns_status nsi_xml_parse(const char* text, size_t size, const char* file,
                         const ns_allocator* allocator, nsi_xml* out, ns_error* error);
 void nsi_xml_free(nsi_xml* xml);
+
+// Read another document, whose elements live as long as those of the first. Limits hold for both
+// together.
+// @param file   must outlive the first document
+// @param depth  levels of elements that the new ones will be put below
+// @param root   receives its root element, without a parent
+// @return as nsi_xml_parse()
+ns_status nsi_xml_parse_more(nsi_xml* xml, const char* text, size_t size, const char* file,
+                             uint32_t depth, nsi_xml_element** root, ns_error* error);
+
+// Put the children of an element in its place. `before` is the sibling before it, or NULL.
+void nsi_xml_dissolve(nsi_xml_element* element, nsi_xml_element* before);
 
 // NULL when there is none.
 const nsi_xml_attribute* nsi_xml_find(const nsi_xml_element* element, const char* attribute);

@@ -68,6 +68,59 @@ static void the_tree_has_everything(void** state) {
     nsi_xml_free(&xml);
 }
 
+// The names of an element's children, and whether their links are right.
+static void expect_children(const nsi_xml_element* parent, const char* names) {
+    char all[100] = "";
+    const nsi_xml_element* last = NULL;
+    for (const nsi_xml_element* child = parent->first_child; child; child = child->next) {
+        strcat(all, child->name);
+        assert_ptr_equal(child->parent, parent);
+        last = child;
+    }
+    assert_string_equal(all, names);
+    assert_ptr_equal(parent->last_child, last);
+}
+
+static void documents_are_joined(void** state) {
+    (void)state;
+    nsi_xml xml;
+    nsi_xml_element* root;
+    ns_error error;
+    parse("<r><a/><b><c/><d/></b><e/></r>", &xml);
+    nsi_xml_element *a = xml.root->first_child, *b = a->next, *e = b->next;
+
+    // In the middle, without children, at the start and at the end.
+    nsi_xml_dissolve(b, a);
+    expect_children(xml.root, "acde");
+    nsi_xml_dissolve(a, NULL);
+    expect_children(xml.root, "cde");
+    nsi_xml_dissolve(e, xml.root->first_child->next);
+    expect_children(xml.root, "cd");
+    nsi_xml_dissolve(xml.root->first_child->next, xml.root->first_child);
+    nsi_xml_dissolve(xml.root->first_child, NULL);
+    expect_children(xml.root, "");
+
+    // Another document has its own name, and counts.
+    uint32_t before = xml.nelements;
+    static const char more[] = "<s>\n<t/></s>", bad[] = "<s>\n<t></s>";
+    must(nsi_xml_parse_more(&xml, more, strlen(more), "u", 3, &root, &error), &error);
+    assert_int_equal(xml.nelements, before + 2);
+    assert_string_equal(root->first_child->file, "u");
+    assert_string_equal(xml.root->file, "t");
+    assert_null(root->parent);
+    assert_int_equal(nsi_xml_parse_more(&xml, bad, strlen(bad), "u", 3, &root, &error),
+                     NS_ERR_PARSE);
+    assert_memory_equal(error.message, "u:2: not well-formed", 20);
+    assert_null(root);
+    assert_int_equal(
+        nsi_xml_parse_more(&xml, more, strlen(more), "u", NSI_XML_MAX_DEPTH - 1, &root, &error),
+        NS_ERR_LIMIT);
+    assert_int_equal(nsi_xml_parse_more(&xml, more, NSI_XML_MAX_SIZE - 10, "u", 0, &root, &error),
+                     NS_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "u:1: the files together are larger than 64 MiB"));
+    nsi_xml_free(&xml);
+}
+
 static void encodings_are_read(void** state) {
     (void)state;
     nsi_xml xml;
@@ -261,10 +314,11 @@ static void other_words_are_not_numbers(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_tree_has_everything),    cmocka_unit_test(encodings_are_read),
-        cmocka_unit_test(malformed_text_has_a_place), cmocka_unit_test(document_types_are_refused),
-        cmocka_unit_test(sizes_are_limited),          cmocka_unit_test(memory_may_run_out_anywhere),
-        cmocka_unit_test(numbers_are_read),           cmocka_unit_test(other_words_are_not_numbers),
+        cmocka_unit_test(the_tree_has_everything),     cmocka_unit_test(documents_are_joined),
+        cmocka_unit_test(encodings_are_read),          cmocka_unit_test(malformed_text_has_a_place),
+        cmocka_unit_test(document_types_are_refused),  cmocka_unit_test(sizes_are_limited),
+        cmocka_unit_test(memory_may_run_out_anywhere), cmocka_unit_test(numbers_are_read),
+        cmocka_unit_test(other_words_are_not_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
