@@ -3,7 +3,8 @@
 //   compiler  angle, autolimits, eulerseq, inertiafromgeom, meshdir, assetdir
 //   option    timestep, gravity, integrator, density, viscosity, cone; flags gravity and contact
 //   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
-//   worldbody body, inertial, joint (hinge, slide, ball, free), freejoint, geom; extensions:
+//   include   files, nested (mjcf_include.c)
+//   worldbody frame, replicate (mjcf_frame.c), body, inertial, joint (hinge, slide, ball, free), freejoint, geom; extensions:
 //             geoms of type polygon, ellipse, points
 //   asset     mesh files and vertices, colours of materials
 //   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority;
@@ -41,7 +42,8 @@
 #define PAIR_LAW "model " NSI_SCHEMA_CONTACT // not MuJoCo's
 #define GEOM_CHANGING CONTACT_CHANGING " solmix shellinertia fluidshape fluidcoef"
 
-static const char in_bodies[] = "worldbody body";
+static const char in_bodies[] = "worldbody body frame replicate";
+static const char in_joints[] = "body frame replicate";
 static const char in_actuators[] = "actuator default";
 
 const nsi_schema_row nsi_mjcf_schema[] = {
@@ -54,6 +56,8 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      "limit frictionloss passive spring damper actuation clampctrl"},
     {"mujoco", "worldbody", "", NULL},
     {in_bodies, "body", "name pos childclass " ORIENTATION, "mocap gravcomp"},
+    {in_bodies, "frame", "name pos childclass " ORIENTATION, NULL},
+    {in_bodies, "replicate", "count offset euler sep childclass", NULL},
     {in_bodies, "geom",
      "name class type size fromto pos mass density friction rgba contype conaffinity condim "
      "priority group mesh hfield material vertex file " ORIENTATION,
@@ -62,14 +66,14 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      "type size fromto pos mass density friction rgba contype conaffinity condim "
      "priority group mesh hfield material vertex file " ORIENTATION,
      GEOM_CHANGING},
-    {"body", "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
-    {"body", "joint",
+    {in_joints, "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
+    {in_joints, "joint",
      "name class type axis pos stiffness springref damping frictionloss armature range limited ref",
      "springdamper actuatorfrcrange actuatorfrclimited actuatorgravcomp margin"},
     {"default", "joint",
      "type axis pos stiffness springref damping frictionloss armature range limited ref",
      "springdamper actuatorfrcrange actuatorfrclimited actuatorgravcomp margin"},
-    {"body", "freejoint", "name", NULL},
+    {in_joints, "freejoint", "name", NULL},
     {"mujoco default", "default", "class", NULL},
     {"mujoco", "asset", "", NULL},
     {"asset", "mesh", "name class file scale vertex", "refpos refquat"},
@@ -96,7 +100,7 @@ static const char changing[] =
     "equality tendon deformable flex skin adhesion muscle cylinder damper intvelocity plugin "
     "dcmotor";
 // Without these the model would lack bodies.
-static const char refused[] = "frame replicate composite flexcomp attach";
+static const char refused[] = "composite flexcomp attach";
 
 // ---- compiler and option ---------------------------------------------------------------------
 
@@ -356,12 +360,12 @@ bool nsi_mjcf_read(nsi_reader* reader) {
     const ns_allocator* allocator = &reader->allocator;
     nsi_mjcf m = {.reader = reader, .strings = {.allocator = *allocator}, .eulerseq = "xyz"};
     const char* name = nsi_xml_value(root, "model");
-    bool read = nsi_mjcf_include(reader) &&
+    bool read = nsi_mjcf_include(reader) && nsi_mjcf_drop_blanks(reader) &&
                 nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
-                read_option(&m) && nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&
-                nsi_mjcf_collect_pairs(&m) && nsi_mjcf_read_worldbody(&m) && read_actuators(&m) &&
-                nsi_mjcf_read_contacts(&m);
+                nsi_mjcf_expand_frames(&m) && read_option(&m) && nsi_mjcf_read_defaults(&m) &&
+                nsi_mjcf_read_assets(&m) && nsi_mjcf_collect_pairs(&m) &&
+                nsi_mjcf_read_worldbody(&m) && read_actuators(&m) && nsi_mjcf_read_contacts(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);

@@ -58,13 +58,18 @@ typedef struct nsi_mjcf {
     bool inertia_never_from_geom;
     const char* mesh_folder;
     bool contact; // false: disabled by a flag
-    uint32_t nbodies;
+    uint32_t nbodies, nreplicates;
 } nsi_mjcf;
 
 // ---- mjcf_include.c --------------------------------------------------------------------------
 
 // Put the contents of included files into the document.
 bool nsi_mjcf_include(nsi_reader* reader);
+
+// ---- mjcf_frame.c ----------------------------------------------------------------------------
+
+// Take frames and replicates out of the tree of bodies.
+bool nsi_mjcf_expand_frames(nsi_mjcf* m);
 
 // ---- mjcf_values.c: attributes with defaults -------------------------------------------------
 
@@ -75,10 +80,14 @@ typedef struct nsi_mjcf_item {
     uint32_t class_number;
 } nsi_mjcf_item;
 
+// Take attributes without a value out of the document, with notes.
+bool nsi_mjcf_drop_blanks(nsi_reader* reader);
+
 bool nsi_mjcf_read_defaults(nsi_mjcf* m);
 void nsi_mjcf_free_defaults(nsi_mjcf* m);
 
-// The class named by an attribute of the element; `otherwise` when it has none.
+// The class named by an attribute of the element; without it the childclass of the nearest frame
+// around it, or else `otherwise`.
 bool nsi_mjcf_find_class(nsi_mjcf* m, const nsi_xml_element* element, const char* attribute,
                          uint32_t otherwise, uint32_t* out);
 
@@ -105,7 +114,18 @@ bool nsi_mjcf_limit(nsi_mjcf* m, nsi_mjcf_item item, const char* limited, const 
 
 // Identity without attributes; `given` says whether there was an orientation.
 bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item item, double q[4], bool* given);
+
+// The pose that the attributes give.
+bool nsi_mjcf_own_pose(nsi_mjcf* m, nsi_mjcf_item item, ns_pose* pose);
+
+// The pose of the frames that the element is in, relative to its body.
+bool nsi_mjcf_frame_pose(nsi_mjcf* m, const nsi_xml_element* element, ns_pose* pose);
+
+// The one in the other: where the element is in its body.
 bool nsi_mjcf_pose(nsi_mjcf* m, nsi_mjcf_item item, ns_pose* pose);
+
+// Rotations about three axes, by angles in the file's unit.
+void nsi_mjcf_quat_from_euler(const nsi_mjcf* m, const double angles[3], double q[4]);
 
 // ---- mjcf_hfield.c ---------------------------------------------------------------------------
 

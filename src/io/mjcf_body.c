@@ -199,6 +199,15 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
     // A slide or free joint has no anchor.
     if (type == 1 || is_free) memset(j->pos, 0, sizeof j->pos);
 
+    // In the frames that the joint is in.
+    ns_pose frames;
+    if (!nsi_mjcf_frame_pose(m, element, &frames)) return false;
+    if (has_axis) nsi_quat_rotate(frames.quaternion, j->def.axis, j->def.axis);
+    if (type != 1 && !is_free) {
+        nsi_quat_rotate(frames.quaternion, j->pos, j->pos);
+        for (int i = 0; i < 3; i++) j->pos[i] += frames.position[i];
+    }
+
     // Attributes that are not represented get a note.
     return note_joint(m, c, j);
 }

@@ -481,8 +481,13 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     geom.def.type = (ns_geom_type)type;
     double group = 0.0;
     // Later attributes depend on the type and the size.
-    if (!nsi_mjcf_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
-        !nsi_mjcf_geom_contact(m, c, &geom.def) ||
+    ns_pose frames;
+    if (!nsi_mjcf_own_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
+        !nsi_mjcf_frame_pose(m, element, &frames)) {
+        return false;
+    }
+    geom.def.pose = nsi_pose_compose(&frames, &geom.def.pose);
+    if (!nsi_mjcf_geom_contact(m, c, &geom.def) ||
         (geom.def.type == NS_GEOM_MESH && !mjcf_read_mesh(m, c, &geom.def)) ||
         !read_vertices(m, c, &geom.def) || !nsi_mjcf_number(m, c, "group", &group) ||
         !mjcf_read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {

@@ -8,6 +8,48 @@
 const char* const nsi_mjcf_kind_names[NSI_MJCF_KINDS] = {
     "joint", "geom", "mesh", "material", "pair", "motor", "position", "velocity", "general"};
 
+// ---- blanks ----------------------------------------------------------------------------------
+
+// Drop the blank attributes of one element. Names may be blank, which means none, and separators.
+static bool drop_own_blanks(nsi_reader* reader, nsi_xml_element* element) {
+    nsi_xml_attribute* kept = NULL;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < element->nattributes; k++) {
+        const nsi_xml_attribute* a = &element->attributes[k];
+        bool blank = a->value[strspn(a->value, " \t\r\n")] == '\0';
+        if (!blank || nsi_word_in("model sep prefix", a->name)) {
+            if (kept) kept[count] = *a;
+            count++;
+            continue;
+        }
+        // The first blank one: copy those before it.
+        if (!kept) {
+            kept = nsi_arena_alloc(&reader->xml->arena, element->nattributes * sizeof *kept);
+            if (!kept) return nsi_reader_fail_nomem(reader);
+            memcpy(kept, element->attributes, count * sizeof *kept);
+        }
+        if (!nsi_reader_note(reader, element, "%.60s is blank: ignored", a->name)) return false;
+    }
+    if (kept) {
+        element->attributes = kept;
+        element->nattributes = count;
+    }
+    return true;
+}
+
+// Recursion is bounded by the depth of a document.
+static bool drop_blanks(nsi_reader* reader, nsi_xml_element* element) {
+    if (!drop_own_blanks(reader, element)) return false;
+    for (nsi_xml_element* child = element->first_child; child; child = child->next) {
+        if (!drop_blanks(reader, child)) return false;
+    }
+    return true;
+}
+
+bool nsi_mjcf_drop_blanks(nsi_reader* reader) {
+    return drop_blanks(reader, reader->xml->root);
+}
+
 // ---- default classes -------------------------------------------------------------------------
 
 enum { MAX_CLASSES = 4096 };
@@ -136,6 +178,10 @@ bool nsi_mjcf_find_class(nsi_mjcf* m, const nsi_xml_element* element, const char
                          uint32_t otherwise, uint32_t* out) {
     *out = otherwise;
     const char* name = nsi_xml_value(element, attribute);
+    for (const nsi_xml_element* frame = element->frame; frame && !name; frame = frame->frame) {
+        element = frame;
+        name = nsi_xml_value(frame, "childclass");
+    }
     if (!name) return true;
     *out = nsi_names_find(&m->class_names, name);
     if (*out != NSI_NONE) return true;
@@ -223,7 +269,7 @@ bool nsi_mjcf_limit(nsi_mjcf* m, nsi_mjcf_item c, const char* limited, const cha
 
 // ---- poses -----------------------------------------------------------------------------------
 
-static void quat_from_euler(const nsi_mjcf* m, const double angles[3], double q[4]) {
+void nsi_mjcf_quat_from_euler(const nsi_mjcf* m, const double angles[3], double q[4]) {
     q[0] = 1.0, q[1] = q[2] = q[3] = 0.0;
     for (int i = 0; i < 3; i++) {
         char letter = m->eulerseq[i];
@@ -308,7 +354,7 @@ bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given
         good = nsi_normalize(v, 3);
         if (good) nsi_quat_from_axis(v, v[3] * m->angle, q);
         break;
-    case 2: quat_from_euler(m, v, q); break;
+    case 2: nsi_mjcf_quat_from_euler(m, v, q); break;
     case 3: good = quat_from_axes(v, q); break;
     default:
         // zaxis: the shortest rotation from z.
@@ -323,10 +369,27 @@ bool nsi_mjcf_orientation(nsi_mjcf* m, nsi_mjcf_item c, double q[4], bool* given
                                    forms[which].name);
 }
 
-bool nsi_mjcf_pose(nsi_mjcf* m, nsi_mjcf_item c, ns_pose* pose) {
+bool nsi_mjcf_own_pose(nsi_mjcf* m, nsi_mjcf_item c, ns_pose* pose) {
     *pose = nsi_pose_identity();
     uint32_t count;
     bool given;
     return nsi_mjcf_numbers(m, c, "pos", 3, 3, pose->position, &count) &&
            nsi_mjcf_orientation(m, c, pose->quaternion, &given);
+}
+
+bool nsi_mjcf_frame_pose(nsi_mjcf* m, const nsi_xml_element* element, ns_pose* pose) {
+    *pose = nsi_pose_identity();
+    for (const nsi_xml_element* frame = element->frame; frame; frame = frame->frame) {
+        ns_pose own;
+        if (!nsi_mjcf_own_pose(m, nsi_mjcf_plain(frame), &own)) return false;
+        *pose = nsi_pose_compose(&own, pose);
+    }
+    return true;
+}
+
+bool nsi_mjcf_pose(nsi_mjcf* m, nsi_mjcf_item c, ns_pose* pose) {
+    ns_pose own, frames;
+    if (!nsi_mjcf_own_pose(m, c, &own) || !nsi_mjcf_frame_pose(m, c.element, &frames)) return false;
+    *pose = nsi_pose_compose(&frames, &own);
+    return true;
 }
