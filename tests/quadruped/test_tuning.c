@@ -208,43 +208,59 @@ static void gradients_are_those_of_the_walk(void** state) {
 // ---- what it is for ------------------------------------------------------------------------------
 
 typedef struct course {
-    double first, last; // values of five iterations
+    double sum; // of the values of all iterations
     uint32_t count;
 } course;
 
 static bool follow(void* context, uint32_t iteration, double value, double norm) {
     course* c = context;
     assert_true(iteration >= 1 && isfinite(value) && norm > 0.0);
-    if (iteration <= 5) c->first += value / 5.0;
-    if (iteration > 20) c->last += value / 5.0;
+    c->sum += value;
     c->count++;
     return false;
 }
 
-// Tuning lowers what it measures; threads do not change a bit of it.
-static void tuning_lowers_the_value_whatever_the_threads(void** state) {
-    (void)state;
+// Tune a copy of a policy on a course of 25 iterations, which the seed of the options fixes.
+// @return the mean value along the way
+static double tune_copy(const quad_policy* start, double rate, uint32_t threads,
+                        quad_policy** tuned) {
     quad_walk_options walk = quad_default_walk_options();
     quad_tune_options options = quad_default_tune_options();
     options.robots = 8;
     options.decisions = 40;
     options.iterations = 25;
-    options.rate = 1e-3;
+    options.rate = rate;
+    options.threads = threads;
+    quad_tune* tune = NULL;
+    course c = {0};
+    assert_int_equal(quad_policy_copy(start, tuned, NULL), NS_OK);
+    assert_int_equal(quad_tune_create(place, &walk, *tuned, &options, NULL, &tune, NULL), NS_OK);
+    assert_int_equal(quad_tune_run(tune, follow, &c, NULL), NS_OK);
+    assert_int_equal(c.count, 25);
+    quad_tune_free(tune);
+    return c.sum / c.count;
+}
+
+// The value of a policy that stays as it is, on that course.
+static double value_on_course(const quad_policy* fixed) {
+    quad_policy* copy = NULL;
+    double value = tune_copy(fixed, 1e-15, 2, &copy);
+    quad_policy_free(copy);
+    return value;
+}
+
+// Tuning lowers what it measures, before and after on one course: with seeds 1 to 4 to 0.2 ... 0.4 of it.
+// (Values of single iterations vary by more than that: a robot that is about to fall has a large one.)
+// Threads do not change a bit of the result.
+static void tuning_lowers_the_value_whatever_the_threads(void** state) {
+    (void)state;
     quad_policy* tuned[2] = {NULL, NULL};
-    for (uint32_t k = 0; k < 2; k++) {
-        quad_tune* tune = NULL;
-        course c = {0};
-        assert_int_equal(quad_policy_copy(policy, &tuned[k], NULL), NS_OK);
-        options.threads = k + 1;
-        assert_int_equal(quad_tune_create(place, &walk, tuned[k], &options, NULL, &tune, NULL),
-                         NS_OK);
-        assert_int_equal(quad_tune_run(tune, follow, &c, NULL), NS_OK);
-        print_message("value %.3f, then %.3f\n", c.first, c.last);
-        assert_int_equal(c.count, 25);
-        assert_true(c.last < 0.7 * c.first);
-        quad_tune_free(tune);
-    }
+    for (uint32_t k = 0; k < 2; k++) tune_copy(policy, 1e-3, k + 1, &tuned[k]);
     assert_memory_equal(tuned[0]->weights, tuned[1]->weights, policy->nweight * sizeof(double));
+
+    double before = value_on_course(policy), after = value_on_course(tuned[0]);
+    print_message("value %.3f, then %.3f\n", before, after);
+    assert_true(after < 0.6 * before);
     quad_policy_free(tuned[0]);
     quad_policy_free(tuned[1]);
 }
