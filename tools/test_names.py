@@ -24,6 +24,8 @@ EXCEPTIONS = {
     "apps/contact/rig.c": "contact/test_contact_trials",
     "apps/contact/stance.c": "contact/test_contact_trials",
     "apps/contact/targets.c": "contact/test_contact_trials",
+    "apps/models/model_trial.c": "models/test_model_trials",
+    "apps/models/mujoco_robot.c": "models/test_model_trials",
     "apps/quadruped/imitation.c": "quadruped/test_tuning quadruped/test_walk_experiment",
     "apps/quadruped/quadruped_main.c": "quadruped/test_walk_experiment",
     "apps/quadruped/support.c": "quadruped/test_walk_experiment",

@@ -182,7 +182,7 @@ static void move(const ns_model* model, mujoco_robot* peer, model_trial* trial) 
     double height = 0.0;
     if (trial->finite && peer) {
         double before = clock_of(CLOCK_THREAD_CPUTIME_ID);
-        bool finite = mujoco_robot_move(peer, steps, &height);
+        bool finite = mujoco_robot_move(peer, steps, sizes.timestep, &height);
         trial->peer_step = 1e6 * (clock_of(CLOCK_THREAD_CPUTIME_ID) - before) / steps;
         mujoco_robot_sizes other = mujoco_robot_get_sizes(peer);
         if (finite && other.floating && other.nq == ns_model_get_sizes(model).nq) {

@@ -22,7 +22,9 @@ static const char help[] =
     "summary:\n"
     "does it load, what of it is not represented, joint accelerations beside MuJoCo's, 2 s of "
     "motion,\n"
-    "time until the first gradient, and the time of a step beside MuJoCo's.\n"
+    "time until the first gradient, and the time of a step beside MuJoCo's. Exits with 1 when a "
+    "file\n"
+    "crashed the program or took too long.\n"
     "\n"
     "  --seconds N   at most so long for a file (default 60)\n";
 
@@ -33,7 +35,7 @@ static int nfile;
 
 // Summary of all files.
 typedef struct tally {
-    int robots, loaded, complete, compared, agree, moved, finite, slow;
+    int robots, loaded, complete, compared, agree, moved, finite, slow, died;
 } tally;
 
 static int by_name(const void* a, const void* b) {
@@ -165,6 +167,7 @@ int main(int argc, char** argv) {
         model_trial trial = {0};
         model_trial_clear(&trial);
         if (!try_in_process(files[k], seconds, &trial)) {
+            sum.died++;
             trial.acceleration_error = trial.height_difference = trial.first_gradient = -1.0;
             trial.step = trial.peer_step = -1.0;
         }
@@ -178,5 +181,5 @@ int main(int argc, char** argv) {
     print_share("accelerations equal MuJoCo's to 1e-6, of those compared", sum.agree, sum.compared);
     print_share("finite after 2 s", sum.finite, sum.moved);
     print_share("first gradient later than 1 s", sum.slow, sum.robots);
-    return EXIT_SUCCESS;
+    return sum.died == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

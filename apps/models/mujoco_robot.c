@@ -19,8 +19,8 @@ void mujoco_robot_accelerations(mujoco_robot* robot, const double* step, const d
                                 const double* u, double* q, double* qdd) {
     (void)robot, (void)step, (void)qd, (void)u, (void)q, (void)qdd;
 }
-bool mujoco_robot_move(mujoco_robot* robot, uint32_t steps, double* height) {
-    (void)robot, (void)steps, (void)height;
+bool mujoco_robot_move(mujoco_robot* robot, uint32_t steps, double timestep, double* height) {
+    (void)robot, (void)steps, (void)timestep, (void)height;
     return false;
 }
 
@@ -78,10 +78,11 @@ void mujoco_robot_accelerations(mujoco_robot* robot, const double* step, const d
     memcpy(qdd, d->qacc_smooth, (size_t)m->nv * sizeof *qdd);
 }
 
-bool mujoco_robot_move(mujoco_robot* robot, uint32_t steps, double* height) {
+bool mujoco_robot_move(mujoco_robot* robot, uint32_t steps, double timestep, double* height) {
     mjModel* m = robot->model;
     mjData* d = robot->data;
     mj_resetData(m, d);
+    m->opt.timestep = timestep; // a URDF says none
     for (uint32_t k = 0; k < steps; k++) mj_step(m, d);
     *height = m->nq > 2 ? d->qpos[2] : 0.0;
     return d->warning[mjWARN_BADQPOS].number + d->warning[mjWARN_BADQVEL].number +

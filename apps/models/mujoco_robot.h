@@ -24,8 +24,8 @@ mujoco_robot_sizes mujoco_robot_get_sizes(const mujoco_robot* robot);
 void mujoco_robot_accelerations(mujoco_robot* robot, const double* step, const double* qd,
                                 const double* u, double* q, double* qdd);
 
-// Some steps from the default pose, at rest and without controls. Receives the height of a floating root.
+// Some steps of `timestep` seconds from the default pose, at rest and without controls. Receives the height of a floating root.
 // False when MuJoCo's own state is not finite or was reset.
-bool mujoco_robot_move(mujoco_robot* robot, uint32_t steps, double* height);
+bool mujoco_robot_move(mujoco_robot* robot, uint32_t steps, double timestep, double* height);
 
 #endif
