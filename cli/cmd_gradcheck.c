@@ -37,9 +37,8 @@ static const char help[] =
     "  --backend B       {backend}\n"
     "  --json            the table as one JSON object\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision  links of a URDF collide with each other\n"
-    "  --variant NAME    variant of a hybrid model that has several\n"
-    "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
+    "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: gradients with respect to all masses\n"
     "  neuralsim gradcheck models/quadruped.urdf --free 'link/*/mass'\n";

@@ -17,9 +17,8 @@ static const char help[] =
     "  --params            list all parameters with unit, value, bounds and transform\n"
     "  --json              print everything as one JSON object\n"
     "  --ground            add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision    links of a URDF collide with each other\n"
-    "  --variant NAME      variant of a hybrid model that has several\n"
-    "  --repair-inertia    raise unphysical inertias instead of refusing the file\n"
+    "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: the tree of a robot and its joint parameters\n"
     "  neuralsim inspect models/quadruped.urdf --params\n";

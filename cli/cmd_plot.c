@@ -45,7 +45,7 @@ static const char help[] =
     "(.yaml)\n"
     "  --weights FILE    safetensors or .json. Default: the initial weights\n"
     "  --contact C       {contact}; --friction, --sweeps: as for simulate\n"
-    "  --ground, --self-collision, --variant NAME, --repair-inertia   as for simulate\n"
+    "  --ground, --self-collision, --floating-base, --strict, --variant NAME   as for simulate\n"
     "\n"
     "examples:\n"
     "  neuralsim plot /tmp/pendulum\n"

@@ -35,9 +35,8 @@ static const char help[] =
     "  --blueprint FILE  networks, whose outputs are quantities, too\n"
     "  --weights FILE    weights of the networks\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision  links of a URDF collide with each other\n"
-    "  --variant NAME    variant of a hybrid model that has several\n"
-    "  --repair-inertia  raise unphysical inertias instead of refusing the file\n"
+    "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: all numbers of the poses of links\n"
     "  neuralsim quantities models/quadruped.urdf 'link/*/pose' --all\n";

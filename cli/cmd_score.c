@@ -38,7 +38,7 @@ static const char help[] =
     "  --json                print one object instead of tables\n"
     "  --threads N           default: one for each core; the result is the same\n"
     "  --variant NAME        of a model with variants, for all files; default: as each name tells\n"
-    "  --ground, --self-collision, --repair-inertia   as for simulate\n"
+    "  --ground, --self-collision, --floating-base, --strict   as for simulate\n"
     "\n"
     "example: what a model without friction makes of a pendulum that has some\n"
     "  neuralsim score models/double_pendulum.urdf --data examples/rusty_pendulum_run.csv\n";

@@ -46,9 +46,8 @@ static const char help[] =
     "  --backend B           {backend}\n"
     "  --threads N           threads for --batch; default: one for each core\n"
     "  --ground              add the plane z = 0 unless the file has a plane\n"
-    "  --self-collision      links of a URDF collide with each other\n"
-    "  --variant NAME        variant of a hybrid model that has several\n"
-    "  --repair-inertia      raise unphysical inertias instead of refusing the file\n"
+    "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: two seconds of a double pendulum released at 1 rad, with its energy\n"
     "  neuralsim simulate models/double_pendulum.urdf --time 2 --q0 1 0 --observe energy/total\n";

@@ -340,13 +340,16 @@ NS_API ns_status ns_model_builder_finish(const ns_model_builder* builder, ns_mod
 // ---- loading ---------------------------------------------------------------------------------
 
 typedef struct ns_load_options {
-    bool repair_inertia; ///< raise unphysical inertias to the nearest physical ones, and
-                         ///< say so, instead of refusing the file. Default false
     bool ground; ///< add a plane "ground" at z = 0 when the file has no plane. Default false
     bool self_collision;           ///< URDF: links of the robot can touch each other. Default false
     const ns_allocator* allocator; ///< NULL for ns_default_allocator()
     const char* variant;   ///< hybrid models with variants: the name of one. Default NULL: as
     const char* recording; ///< the name of this file tells, if one is given. Default NULL
+    bool floating_base;    ///< URDF: the root link moves freely instead of being welded to the
+                           ///< world; MJCF has <freejoint>. Default false
+    bool strict;           ///< refuse what is otherwise repaired or left out with a note: inertias
+                           ///< that no body can have, joints that move no mass, limits upside
+                           ///< down, second elements where one is meant. Default false
 } ns_load_options;
 
 NS_API ns_load_options ns_default_load_options(void);

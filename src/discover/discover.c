@@ -410,6 +410,7 @@ static ns_status write_model(const ns_discovery* d, const char* folder, nsi_copy
         // The ground may come from the model file or the fit file.
         file.ground = file.ground || spec->ground;
         file.self_collision = file.self_collision || spec->self_collision;
+        file.floating_base = file.floating_base || spec->floating_base;
         // The folder gets a copy of the robot, so that it can be moved.
         const ns_model* robot = d->fit->variants[0].model;
         status = nsi_copy_robots(folder, &robot, &file, notes, &d->allocator, error);

@@ -102,6 +102,7 @@ static ns_status load_variant(ns_fit* f, nsi_fit_variant* v, const char* model, 
     ns_load_options load = ns_default_load_options();
     load.ground = p->ground;
     load.self_collision = p->self_collision;
+    load.floating_base = p->floating_base;
     load.variant = model ? v->name : NULL;
     ns_status status = ns_hybrid_load(model ? model : v->robot, &load, &v->hybrid, error);
     if (status != NS_OK) return status;

@@ -187,6 +187,7 @@ ns_status nsi_fit_write_model(const ns_fit* f, const char* folder, const char* n
         }
         file.ground = file.ground || spec->ground;
         file.self_collision = file.self_collision || spec->self_collision;
+        file.floating_base = file.floating_base || spec->floating_base;
         status = nsi_hybrid_write(path, &file, &f->allocator, error);
     }
     nsi_hybrid_free(&file);

@@ -728,6 +728,8 @@ static const nsi_schema_key spec_keys[] = {
      .help = "add a ground plane if the model has none"},
     {"self_collision", NSI_KEY_FLAG, offsetof(nsi_fit_spec, self_collision), .fallback = "false",
      .help = "links of a robot collide with one another"},
+    {"floating_base", NSI_KEY_FLAG, offsetof(nsi_fit_spec, floating_base), .fallback = "false",
+     .help = "the root link of a URDF moves freely"},
     {"contact", NSI_KEY_CHOICE, offsetof(nsi_fit_spec, contact), .choices = &ns_contact_laws,
      .fallback = "(the model's)", .help = "contact model of all pairs"},
     {"integrator", NSI_KEY_CHOICE, offsetof(nsi_fit_spec, integrator), .choices = &ns_integrators,

@@ -52,7 +52,7 @@ typedef struct nsi_fit_spec {
     const char *model, *blueprint, *weights;  // paths as written, or NULL
     NSI_ARRAY(nsi_fit_spec_variant) variants; // in place of `model`
     nsi_learned* learned;                     // or NULL: the step is that of physics
-    bool ground, self_collision;
+    bool ground, self_collision, floating_base;
     int contact, integrator; // -1: the model's
     double timestep;         // 0: the longest that divides the period and is not above the model's
 

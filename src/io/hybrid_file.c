@@ -304,6 +304,8 @@ static const nsi_schema_key hybrid_keys[] = {
      .help = "add a ground plane if the robot's file has none"},
     {"self_collision", NSI_KEY_FLAG, offsetof(nsi_hybrid, self_collision), .fallback = "false",
      .help = "links of the robot collide with one another"},
+    {"floating_base", NSI_KEY_FLAG, offsetof(nsi_hybrid, floating_base), .fallback = "false",
+     .help = "the root link of a URDF moves freely"},
 };
 const nsi_schema nsi_hybrid_schema = NSI_SCHEMA("a hybrid model", hybrid_keys, check_hybrid_keys);
 
@@ -629,6 +631,7 @@ static void add_rest(nsi_text_builder* text, const nsi_hybrid* hybrid) {
     }
     if (hybrid->ground) nsi_text_add(text, "ground: true\n");
     if (hybrid->self_collision) nsi_text_add(text, "self_collision: true\n");
+    if (hybrid->floating_base) nsi_text_add(text, "floating_base: true\n");
     if (hybrid->learned) add_learned(text, hybrid->learned);
     hybrid_add_parameters(text, "", &hybrid->parameters);
 }

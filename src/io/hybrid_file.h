@@ -11,6 +11,7 @@
 //     weights: drag.safetensors
 //     ground: true                   # as in ns_load_options
 //     self_collision: true
+//     floating_base: true
 //
 // or, instead of parameters, contact, integrator and blueprint, a network that is the whole step:
 //
@@ -70,7 +71,7 @@ typedef struct nsi_hybrid {
     int contact;                            // an ns_contact_model; -1: as each pair says
     int integrator;                         // an ns_integrator; -1: the model's
     double timestep;                        // s; 0: the model's
-    bool ground, self_collision;
+    bool ground, self_collision, floating_base;
     nsi_arena arena; // holds the texts of a file; its allocator is that of the array
 } nsi_hybrid;
 

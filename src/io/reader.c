@@ -103,6 +103,17 @@ bool nsi_reader_note(nsi_reader* reader, const nsi_xml_element* element, const c
                    &error);
 }
 
+bool nsi_reader_tolerate(nsi_reader* reader, const nsi_xml_element* element, const char* format,
+                         ...) {
+    char what[NS_ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    if (!reader->options.strict) return nsi_reader_note(reader, element, "%s", what);
+    return nsi_reader_fail(reader, element, NS_ERR_PARSE, "%s; refused by strict (--strict)", what);
+}
+
 // ---- what is represented ---------------------------------------------------------------------
 
 bool nsi_word_in(const char* words, const char* word) {
@@ -235,25 +246,36 @@ bool nsi_reader_only_child(nsi_reader* reader, const nsi_xml_element* element, c
 
 // ---- building --------------------------------------------------------------------------------
 
+bool nsi_reader_repair_inertia(nsi_reader* reader, const nsi_xml_element* element, bool moves,
+                               double mass, double inertia[6]) {
+    const char* fault = nsi_inertia_fault(mass, inertia);
+    if (!fault) return true;
+    double given[6], before[3], after[3], axes[9];
+    memcpy(given, inertia, sizeof given);
+    nsi_inertia_repair(mass, inertia);
+    if (!moves) {
+        return nsi_reader_note(reader, element,
+                               "has an unphysical inertia (it %s), which does not matter: the link "
+                               "does not move",
+                               fault);
+    }
+    nsi_inertia_eigen(given, before, axes);
+    nsi_inertia_eigen(inertia, after, axes);
+    return nsi_reader_tolerate(reader, element,
+                               "has an unphysical inertia (it %s); the nearest physical one is "
+                               "used: principal moments %.4g %.4g %.4g instead of %.4g %.4g %.4g "
+                               "kg m^2; changes the motion",
+                               fault, after[0], after[1], after[2], before[0], before[1],
+                               before[2]);
+}
+
 bool nsi_reader_check_inertia(nsi_reader* reader, const nsi_xml_element* element,
                               ns_link_def* link) {
     if (link->mass < 0.0) {
         return nsi_reader_fail(reader, element, NS_ERR_PARSE,
                                "the mass is negative; give zero or a positive one");
     }
-    const char* fault = nsi_inertia_fault(link->mass, link->inertia);
-    if (!fault) return true;
-    if (reader->options.repair_inertia) {
-        nsi_inertia_repair(link->mass, link->inertia);
-        return nsi_reader_note(reader, element,
-                               "has an unphysical inertia (it %s); the nearest physical one is "
-                               "used instead",
-                               fault);
-    }
-    return nsi_reader_fail(reader, element, NS_ERR_PARSE,
-                           "the inertia %s, which is not physical; fix the file or set "
-                           "repair_inertia (--repair-inertia)",
-                           fault);
+    return nsi_reader_repair_inertia(reader, element, true, link->mass, link->inertia);
 }
 
 bool nsi_reader_set_name(nsi_reader* reader, const nsi_xml_element* element, const char* name) {

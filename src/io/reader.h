@@ -54,6 +54,11 @@ bool nsi_reader_fail_nomem(nsi_reader* reader);
 bool nsi_reader_note(nsi_reader* reader, const nsi_xml_element* element, const char* format, ...)
     NSI_PRINTF(3, 4);
 
+// Note what was repaired or left out because it could not be meant so; with the option `strict` it is
+// refused, NS_ERR_PARSE.
+bool nsi_reader_tolerate(nsi_reader* reader, const nsi_xml_element* element, const char* format,
+                         ...) NSI_PRINTF(3, 4);
+
 // ---- what is represented ---------------------------------------------------------------------
 
 // An element that is read, and what is read of it; lists are words separated by spaces. A schema
@@ -106,7 +111,12 @@ bool nsi_reader_only_child(nsi_reader* reader, const nsi_xml_element* element, c
 
 // ---- building --------------------------------------------------------------------------------
 
-// Is the inertia physical? With repair_inertia it is made so, and that is noted.
+// Make the inertia about the centre of mass physical, with a note by how much it changes; with `strict`
+// only that of a link that never moves is.
+bool nsi_reader_repair_inertia(nsi_reader* reader, const nsi_xml_element* element, bool moves,
+                               double mass, double inertia[6]);
+
+// The same for a link that moves, whose mass must not be negative.
 bool nsi_reader_check_inertia(nsi_reader* reader, const nsi_xml_element* element,
                               ns_link_def* link);
 

@@ -11,7 +11,12 @@ ns_load_options ns_default_load_options(void) {
 static bool read_document(nsi_reader* reader) {
     const nsi_xml_element* root = reader->xml->root;
     if (strcmp(root->name, "robot") == 0) return nsi_urdf_read(reader);
-    if (strcmp(root->name, "mujoco") == 0) return nsi_mjcf_read(reader);
+    if (strcmp(root->name, "mujoco") == 0) {
+        if (!reader->options.floating_base) return nsi_mjcf_read(reader);
+        return nsi_reader_fail(reader, root, NS_ERR_UNSUPPORTED,
+                               "a floating base is asked for, which is an option for URDF; give "
+                               "the body a <freejoint/>");
+    }
     return nsi_reader_fail(reader, root, NS_ERR_UNSUPPORTED,
                            "the root element is neither <robot> (URDF) nor <mujoco> (MJCF)");
 }

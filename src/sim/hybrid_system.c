@@ -181,6 +181,7 @@ static ns_status load_all(ns_hybrid* h, const char* path, ns_load_options robot,
     robot.allocator = &h->allocator;
     robot.ground = robot.ground || h->file.ground;
     robot.self_collision = robot.self_collision || h->file.self_collision;
+    robot.floating_base = robot.floating_base || h->file.floating_base;
     status = ns_model_load(robot_path, &robot, &h->model, error);
     if (status == NS_OK) status = take_parameters(h, path, &robot, error);
     return status == NS_OK ? load_networks(h, error) : status;

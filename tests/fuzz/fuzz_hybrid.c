@@ -25,7 +25,7 @@ static bool parse(const char* text, size_t size, nsi_hybrid* out) {
 
 static void check_same(const nsi_hybrid* a, const nsi_hybrid* b) {
     REQUIRE(a->contact == b->contact && a->timestep == b->timestep && a->ground == b->ground &&
-            a->self_collision == b->self_collision);
+            a->self_collision == b->self_collision && a->floating_base == b->floating_base);
     REQUIRE(!a->blueprint == !b->blueprint && !a->weights == !b->weights);
     REQUIRE(a->parameters.count == b->parameters.count);
     for (uint32_t k = 0; k < a->parameters.count; k++) {

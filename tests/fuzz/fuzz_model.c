@@ -6,7 +6,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (int with = 0; with < 2; with++) {
         ns_load_options options = ns_default_load_options();
-        options.repair_inertia = options.ground = options.self_collision = with == 1;
+        options.strict = options.ground = options.self_collision = with == 1;
         ns_model* model = NULL;
         ns_error error = {0};
         ns_status status =

@@ -101,7 +101,7 @@ static void a_robot_is_enough(void** state) {
         assert_int_equal(h.parameters.count, 0);
         assert_int_equal(h.contact, -1);
         assert_true(h.timestep == 0.0);
-        assert_false(h.ground || h.self_collision);
+        assert_false(h.ground || h.self_collision || h.floating_base);
         nsi_hybrid_free(&h);
     }
 }
@@ -143,7 +143,7 @@ static void paths_are_resolved(void** state) {
 #define KEY_LIST                                                                                   \
     " keys of a hybrid model: robot variants parameters contact integrator timestep "              \
     "blueprint weights "                                                                           \
-    "learned ground self_collision"
+    "learned ground self_collision floating_base"
 
 static void broken_files_get_a_message(void** state) {
     (void)state;

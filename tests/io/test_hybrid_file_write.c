@@ -53,6 +53,7 @@ static void assert_same(const nsi_hybrid* a, const nsi_hybrid* b) {
     assert_true(check_same_bits(a->timestep, b->timestep));
     assert_int_equal(a->ground, b->ground);
     assert_int_equal(a->self_collision, b->self_collision);
+    assert_int_equal(a->floating_base, b->floating_base);
     assert_int_equal(a->parameters.count, b->parameters.count);
     for (uint32_t k = 0; k < a->parameters.count; k++) {
         assert_string_equal(a->parameters.data[k].pattern, b->parameters.data[k].pattern);
@@ -83,6 +84,7 @@ static void written_files_read_back(void** state) {
         h.timestep = k == 0 ? 0.0 : 1.0 / (double)(3 * k);
         h.ground = k % 2 == 1;
         h.self_collision = k % 3 == 1;
+        h.floating_base = k % 4 == 1;
         h.blueprint = k == 2 ? "b.yaml" : NULL;
         h.weights = k == 2 ? "sub/w" : NULL;
         uint32_t count = sizeof parameters / sizeof *parameters;

@@ -233,22 +233,6 @@ static void the_inertial_frame_is_turned(void** state) {
     ns_model_free(model);
 }
 
-static void inertias_are_repaired_on_demand(void** state) {
-    (void)state;
-    static const char text[] =
-        "<robot>\n<link name='a'>\n<inertial><mass value='1'/>"
-        "<inertia ixx='0.5' iyy='0.5' izz='2' ixy='0' ixz='0' iyz='0'/></inertial></link></robot>";
-    assert_non_null(strstr(modelfile_error(text, NS_ERR_PARSE), "t:3: "));
-    ns_load_options options = ns_default_load_options();
-    options.repair_inertia = true;
-    ns_model* model = NULL;
-    assert_int_equal(ns_model_parse(text, strlen(text), "t", &options, &model, NULL), NS_OK);
-    all_close(ns_model_link(model, 0)->inertia, (const double[]){1, 1, 2, 0, 0, 0}, 6, 1e-15);
-    assert_true(modelfile_notes(model, "line 3: <inertial> in <link name=\"a\"> has an unphysical "
-                                       "inertia"));
-    ns_model_free(model);
-}
-
 static void shapes_are_kept(void** state) {
     (void)state;
     ns_model* model = modelfile_parse(
@@ -492,7 +476,6 @@ int main(void) {
         cmocka_unit_test(planar_joints_become_three),
         cmocka_unit_test(joints_follow_others),
         cmocka_unit_test(the_inertial_frame_is_turned),
-        cmocka_unit_test(inertias_are_repaired_on_demand),
         cmocka_unit_test(shapes_are_kept),
         cmocka_unit_test(a_robot_touches_the_world_and_itself_on_demand),
         cmocka_unit_test(springs_of_pybullet_are_linear),

@@ -327,7 +327,8 @@ void modelfile_try_damaged(const char* const* paths, uint32_t count, uint64_t se
         ns_model* model = NULL;
         ns_error error = {0};
         ns_load_options options = ns_default_load_options();
-        options.repair_inertia = i % 2 == 1;
+        options.strict = i % 2 == 1;
+        options.floating_base = i % 3 == 1;
         options.ground = i % 4 > 1;
         options.self_collision = i % 8 > 3;
         ns_status status = ns_model_parse(exact, damaged_size, "damaged", &options, &model, &error);
@@ -379,6 +380,19 @@ void modelfile_fail_allocations(const char* text) {
 
 // ---- broken files ------------------------------------------------------------------------------
 
+// The fragments of "fragment | fragment", up to `end`: is each in the text?
+static bool has_fragments(const char* text, const char* fragment, const char* end) {
+    while (fragment < end) {
+        const char* next = strstr(fragment, " | ");
+        if (!next || next > end) next = end;
+        char wanted[200];
+        snprintf(wanted, sizeof wanted, "%.*s", (int)(next - fragment), fragment);
+        if (!strstr(text, wanted)) return false;
+        fragment = next + 3;
+    }
+    return true;
+}
+
 static void try_broken(const char* path, const char* name) {
     size_t size;
     char* text = read_path(path, &size);
@@ -394,24 +408,64 @@ static void try_broken(const char* path, const char* name) {
     ns_status status = ns_model_parse(text, size, name, NULL, &model, &error);
     if (status == NS_OK) fail_msg("%s is accepted", name);
     if (!starts_with_place(error.message, name)) fail_msg("no place: %s", error.message);
-
-    char* fragment = text + sizeof mark - 1;
-    while (fragment < end) {
-        char* next = strstr(fragment, " | ");
-        if (!next || next > end) next = end;
-        char wanted[200];
-        snprintf(wanted, sizeof wanted, "%.*s", (int)(next - fragment), fragment);
-        if (!strstr(error.message, wanted)) {
-            fail_msg("%s: the message does not contain \"%s\":\n%s", name, wanted, error.message);
-        }
-        fragment = next + 3;
+    if (!has_fragments(error.message, text + sizeof mark - 1, end)) {
+        fail_msg("%s: not the message that it expects:\n%s", name, error.message);
     }
     free(text);
 }
 
-uint32_t modelfile_try_broken(const char* ending) {
+// The first note with all fragments.
+static const char* find_note(const ns_model* model, const char* fragments, const char* end) {
+    for (uint32_t k = 0; k < ns_model_get_sizes(model).nignored; k++) {
+        if (has_fragments(ns_model_ignored(model, k), fragments, end)) {
+            return ns_model_ignored(model, k);
+        }
+    }
+    return NULL;
+}
+
+static void try_accepted(const char* path, const char* name) {
+    size_t size;
+    char* text = read_path(path, &size);
+    char *mark = strstr(text, "<!-- "), *fragments = mark ? strstr(mark, ": ") : NULL;
+    char* end = fragments ? strstr(fragments, " -->") : NULL;
+    bool repaired = mark && strncmp(mark, "<!-- repaired: ", 15) == 0;
+    if (!end || (!repaired && strncmp(mark, "<!-- noted: ", 12) != 0)) {
+        fail_msg("%s does not say what to expect", name);
+        free(text);
+        return;
+    }
+    fragments += 2;
+
+    ns_model* model = NULL;
+    ns_error error = {0};
+    ns_load_options options = ns_default_load_options();
+    ns_status status = ns_model_load(path, &options, &model, &error);
+    if (status != NS_OK) fail_msg("%s", error.message);
+    modelfile_check(model);
+    const char* note = find_note(model, fragments, end);
+    if (!note) fail_msg("%s: no such note", name);
+    ns_model_free(model);
+
+    options.strict = true;
+    status = ns_model_load(path, &options, &model, &error);
+    ns_model_free(model);
+    if (!repaired && status != NS_OK) fail_msg("strict: %s", error.message);
+    if (repaired && status != NS_ERR_PARSE) fail_msg("%s is accepted by strict", name);
+    const char* rest = strstr(fragments, " | "); // the line is written in another way
+    rest = rest && rest < end ? rest + 3 : end;
+    if (repaired &&
+        !(strstr(error.message, "(--strict)") && has_fragments(error.message, rest, end))) {
+        fail_msg("%s: not the message that it expects:\n%s", name, error.message);
+    }
+    free(text);
+}
+
+// How many files of a folder below tests/data there are, each of which has been tried.
+static uint32_t try_folder(const char* name, const char* ending,
+                           void (*attempt)(const char* path, const char* name)) {
     char folder[1000];
-    data_path(folder, sizeof folder, "broken");
+    data_path(folder, sizeof folder, name);
     DIR* directory = opendir(folder);
     if (!directory) fail_msg("%s cannot be opened", folder);
     uint32_t count = 0;
@@ -420,10 +474,18 @@ uint32_t modelfile_try_broken(const char* ending) {
         if (length < end || strcmp(entry->d_name + length - end, ending) != 0) continue;
         char path[1500];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        try_broken(path, entry->d_name);
+        attempt(path, entry->d_name);
         count++;
     }
     closedir(directory);
-    printf("%u broken files of *%s\n", count, ending);
+    printf("%u files of %s/*%s\n", count, name, ending);
     return count;
+}
+
+uint32_t modelfile_try_broken(const char* ending) {
+    return try_folder("broken", ending, try_broken);
+}
+
+uint32_t modelfile_try_accepted(const char* folder, const char* ending) {
+    return try_folder(folder, ending, try_accepted);
 }

@@ -46,4 +46,11 @@ void modelfile_fail_allocations(const char* text);
 // ":7:" stands for the line. Returns how many there were.
 uint32_t modelfile_try_broken(const char* ending);
 
+// Load every file of a folder below tests/data with this ending, which has to be accepted, with a note. The first line of
+// each says which: <!-- noted: fragment | fragment --> where the option `strict` accepts it too, and
+// <!-- repaired: ... --> where that refuses it. The fragments, of which the first is the note's line,
+// "line 7:", are in one note; that of a repair is in the message of the refusal. Returns how many
+// there were.
+uint32_t modelfile_try_accepted(const char* folder, const char* ending);
+
 #endif
