@@ -172,6 +172,27 @@ static bool note_attributes(nsi_reader* reader, const nsi_xml_element* element,
     return true;
 }
 
+// The first element inside that changes the motion, or NULL. Recursion is bounded by the depth of a
+// document.
+static const nsi_xml_element* find_changing(const nsi_xml_element* element, const char* changing) {
+    for (const nsi_xml_element* child = element->first_child; child; child = child->next) {
+        const nsi_xml_element* found =
+            nsi_word_in(changing, child->name) ? child : find_changing(child, changing);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+static bool note_element(nsi_reader* reader, const nsi_xml_element* element, const char* changing) {
+    if (nsi_word_in(changing, element->name)) {
+        return nsi_reader_note(reader, element, "is not represented; changes the motion");
+    }
+    const nsi_xml_element* inside = find_changing(element, changing);
+    if (!inside) return nsi_reader_note(reader, element, "is not represented");
+    return nsi_reader_note(reader, element, "is not represented, with <%.40s>; changes the motion",
+                           inside->name);
+}
+
 // Recursion is bounded by the depth of a document.
 static bool note_unread(nsi_reader* reader, const nsi_xml_element* element,
                         const nsi_schema_row* schema, const char* changing, const char* refused) {
@@ -181,12 +202,9 @@ static bool note_unread(nsi_reader* reader, const nsi_xml_element* element,
                                "the compiled model, does that)");
     }
     const nsi_schema_row* row = nsi_schema_find(schema, element);
-    if (!row) {
-        return nsi_reader_note(reader, element, "is not represented%s",
-                               nsi_word_in(changing, element->name) ? "; changes the motion" : "");
-    }
+    if (!row) return note_element(reader, element, changing);
     if (!note_attributes(reader, element, row)) return false;
-    if (element->text_line > 0 &&
+    if (element->text_line > 0 && !nsi_word_in(row->read, NSI_SCHEMA_TEXT) &&
         !nsi_reader_note(reader, element, "has text inside, which is not read")) {
         return false;
     }

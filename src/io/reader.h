@@ -32,6 +32,9 @@ typedef struct nsi_reader {
     nsi_names mesh_names;
     NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each name; NULL: there is no such file
     uint32_t nnotes;
+    uint32_t nhollow; // links that move and have mass, but no inertia about some axis
+    bool fill_hollow; // give them some
+    bool unresisted;  // the model failed because nothing resists the motion of a joint
     ns_status status;
     ns_error* error;
 } nsi_reader;
@@ -72,6 +75,9 @@ typedef struct nsi_schema_row {
 
 // In `read`: the attributes of contact laws (ns_contact_param).
 #define NSI_SCHEMA_CONTACT "@contact"
+
+// In `read`: the text inside.
+#define NSI_SCHEMA_TEXT "@text"
 
 bool nsi_word_in(const char* words, const char* word);
 

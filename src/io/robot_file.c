@@ -2,6 +2,7 @@
 
 #include "io/file.h"
 #include "io/reader.h"
+#include "io/xml_tidy.h"
 
 ns_load_options ns_default_load_options(void) {
     return (ns_load_options){0};
@@ -28,10 +29,67 @@ static ns_status robot_finish(nsi_reader* reader, ns_model** out) {
     if (status == NS_OK) return NS_OK;
     if (status == NS_ERR_NOMEM) return nsi_fail_nomem(reader->error);
     if (status == NS_ERR_ARGUMENT) status = NS_ERR_PARSE; // to the caller it is the file's fault
+    reader->unresisted = bad_link < reader->links.count;
     const nsi_xml_element* element =
         bad_link < reader->links.count ? reader->links.data[bad_link] : reader->xml->root;
     return nsi_fail(reader->error, status, "%s:%u: %s", element->file, element->line,
                     error.message);
+}
+
+// Read the document. Where it is not well-formed only in ways that other readers accept it is read all the
+// same; `faults` receives these.
+static ns_status parse_document(const char* text, size_t size, const char* name,
+                                const ns_allocator* allocator, nsi_xml* xml, uint32_t* faults,
+                                ns_error* error) {
+    *faults = 0;
+    ns_status status = nsi_xml_parse(text, size, name, allocator, xml, error);
+    if (status != NS_ERR_PARSE) return status;
+
+    // A tidy copy; the error of the first attempt is that of the file.
+    nsi_xml tidy;
+    ns_error second;
+    char* copy = nsi_alloc(allocator, size + 1);
+    if (!copy) return nsi_fail_nomem(error);
+    memcpy(copy, text, size);
+    *faults = nsi_xml_tidy(copy, &size);
+    ns_status again = NS_ERR_PARSE;
+    if (*faults != 0) {
+        again = nsi_xml_parse(copy, size, name, allocator, &tidy, &second);
+        nsi_xml* unused = again == NS_OK ? xml : &tidy;
+        nsi_xml_free(unused);
+        if (again == NS_OK) *xml = tidy;
+        if (again == NS_ERR_NOMEM) status = nsi_fail_nomem(error);
+    }
+    nsi_free(allocator, copy);
+    if (again == NS_OK && error) *error = (ns_error){0};
+    return again == NS_OK ? NS_OK : status;
+}
+
+static bool note_faults(nsi_reader* reader, uint32_t faults) {
+    for (uint32_t k = 0; k < NSI_XML_FAULTS; k++) {
+        if ((faults >> k & 1) == 0) continue;
+        if (!nsi_reader_tolerate(reader, reader->xml->root, "is read from a file with %s",
+                                 nsi_xml_fault_names[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// A model from the document.
+static ns_status build_model(nsi_reader* reader, uint32_t faults, ns_model** out) {
+    ns_status status = ns_model_builder_create(&reader->allocator, &reader->builder, reader->error);
+    if (status == NS_OK && reader->folder) {
+        status = nsi_model_builder_set_folder(reader->builder, reader->folder, reader->error);
+    }
+    if (status == NS_OK) {
+        bool read =
+            note_faults(reader, faults) && read_document(reader) && nsi_reader_add_ground(reader);
+        status = read ? robot_finish(reader, out) : reader->status;
+    }
+    ns_model_builder_free(reader->builder);
+    reader->builder = NULL;
+    return status;
 }
 
 // `folder` is where files that the document names are; NULL: they are not looked for.
@@ -47,16 +105,17 @@ static ns_status robot_parse(const char* text, size_t size, const char* name, co
                          .folder = folder,
                          .meshes = {.allocator = allocator},
                          .error = error};
-    ns_status status = nsi_xml_parse(text, size, name, &allocator, &xml, error);
-    if (status == NS_OK) status = ns_model_builder_create(&allocator, &reader.builder, error);
-    if (status == NS_OK && folder) {
-        status = nsi_model_builder_set_folder(reader.builder, folder, error);
+    uint32_t faults;
+    ns_status status = parse_document(text, size, name, &allocator, &xml, &faults, error);
+    if (status == NS_OK) status = build_model(&reader, faults, out);
+
+    // Where a joint has nothing to resist it, links without inertia may have been meant to have some.
+    if (status == NS_ERR_PARSE && reader.unresisted && reader.nhollow > 0 && !given.strict) {
+        reader.fill_hollow = true;
+        reader.links.count = reader.nnotes = 0;
+        if (error) *error = (ns_error){0};
+        status = build_model(&reader, faults, out);
     }
-    if (status == NS_OK) {
-        bool read = read_document(&reader) && nsi_reader_add_ground(&reader);
-        status = read ? robot_finish(&reader, out) : reader.status;
-    }
-    ns_model_builder_free(reader.builder);
     nsi_reader_free(&reader);
     nsi_xml_free(&xml);
     return status;

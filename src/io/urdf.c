@@ -45,6 +45,7 @@ static const nsi_schema_row schema[] = {
     {"geometry", "capsule", "radius length", NULL},
     {"geometry", "sphere", "radius", NULL},
     {"geometry", "mesh", "filename scale", NULL},
+    {"geometry", "plane", "normal", NULL},
     {"link", "contact", "", NULL},
     {"contact", "lateral_friction", "value", NULL},
     {"contact", "restitution", "value", NULL},
@@ -56,16 +57,25 @@ static const nsi_schema_row schema[] = {
     {"joint", "parent", "link", NULL},
     {"joint", "child", "link", NULL},
     {"joint", "axis", "xyz", NULL},
-    {"joint", "limit", "lower upper", NULL},
+    {"joint", "limit", "lower upper effort", NULL},
     {"joint", "dynamics", "damping friction stiffness rest springref armature friction_velocity",
      NULL},
     {"joint", "mimic", "joint multiplier offset", NULL},
+    {"robot", "transmission", "name type", NULL},
+    {"transmission", "type", NSI_SCHEMA_TEXT, NULL},
+    {"transmission", "joint", "name", NULL},
+    {"transmission", "actuator", "name", NULL},
+    {"joint actuator", "hardwareInterface", NSI_SCHEMA_TEXT, NULL},
+    {"joint actuator transmission", "mechanicalReduction", NSI_SCHEMA_TEXT, NULL},
     {NULL, NULL, NULL, NULL},
 };
 
 // Not read though they change the motion.
 static const char changing[] =
-    "rolling_friction spinning_friction contact_cfm contact_erp inertia_scaling friction_anchor";
+    "rolling_friction spinning_friction contact_cfm contact_erp inertia_scaling friction_anchor "
+    "mu1 mu2 mu mu_2 fdir1 kp kd maxVel minDepth selfCollide self_collide turnGravityOff gravity "
+    "static "
+    "dampingFactor implicitSpringDamper springStiffness springReference stopCfm stopErp";
 
 // ---- names and elements ----------------------------------------------------------------------
 
@@ -449,16 +459,41 @@ static bool check_reached(nsi_urdf* u) {
     return true;
 }
 
+// ---- xacro -------------------------------------------------------------------------------------
+
+// The first element that xacro would expand, or NULL. Recursion is bounded by the depth of a document.
+static const nsi_xml_element* find_xacro(const nsi_xml_element* element) {
+    if (strncmp(element->name, "xacro:", 6) == 0) return element;
+    for (uint32_t i = 0; i < element->nattributes; i++) {
+        const char* value = element->attributes[i].value;
+        if (strstr(value, "${") || strstr(value, "$(")) return element;
+    }
+    const nsi_xml_element* found = NULL;
+    for (const nsi_xml_element* child = element->first_child; child && !found;
+         child = child->next) {
+        found = find_xacro(child);
+    }
+    return found;
+}
+
+static bool refuse_xacro(nsi_urdf* u) {
+    const nsi_xml_element* found = find_xacro(u->reader->xml->root);
+    return !found || nsi_reader_fail(u->reader, found, NS_ERR_UNSUPPORTED,
+                                     "this is a xacro file; expand it first: xacro %.200s > "
+                                     "robot.urdf",
+                                     u->reader->xml->file);
+}
+
 bool nsi_urdf_read(nsi_reader* reader) {
     const nsi_xml_element* root = reader->xml->root;
     nsi_urdf u = {.reader = reader};
     const char* name = nsi_xml_value(root, "name");
-    bool read = nsi_reader_note_unread(reader, schema, changing, "") &&
+    bool read = refuse_xacro(&u) && nsi_reader_note_unread(reader, schema, changing, "") &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && collect_links(&u) &&
                 collect_joints(&u) && find_root(&u) && float_base(&u);
     if (read) find_welded(&u);
     read = read && find_mass(&u) && nsi_urdf_collect_materials(&u) && add_tree(&u) &&
-           check_reached(&u);
+           check_reached(&u) && nsi_urdf_add_transmissions(&u);
     nsi_names_free(&reader->allocator, &u.link_names);
     nsi_names_free(&reader->allocator, &u.joint_names);
     nsi_names_free(&reader->allocator, &u.colors);

@@ -37,6 +37,7 @@ typedef struct nsi_urdf_joint {
     bool needed;            // joints that follow it move mass, or it has inertia itself
     bool idle;              // it moves no mass, and was made fixed
     bool added;
+    bool driven; // by an actuator
 } nsi_urdf_joint;
 
 typedef struct nsi_urdf {
@@ -76,6 +77,11 @@ bool nsi_urdf_repair_inertial(nsi_urdf* u, nsi_urdf_link* link);
 
 // All geometries of a link, which has been added under this name; NULL: the world.
 bool nsi_urdf_read_geoms(nsi_urdf* u, const nsi_xml_element* link, const char* name);
+
+// ---- urdf_transmission.c ---------------------------------------------------------------------
+
+// Actuators of all <transmission>, after the joints.
+bool nsi_urdf_add_transmissions(nsi_urdf* u);
 
 // ---- urdf_joint.c ----------------------------------------------------------------------------
 

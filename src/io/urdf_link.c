@@ -2,6 +2,7 @@
 
 #include "io/urdf.h"
 
+#include "io/numbers.h"
 #include "model/pose.h"
 
 #include <math.h>
@@ -14,7 +15,17 @@ static bool collect_material(nsi_urdf* u, const nsi_xml_element* material) {
     const nsi_xml_element* color;
     const char* name = nsi_xml_value(material, "name");
     if (!nsi_urdf_child(u, material, "color", &color)) return false;
-    if (!name || !color || nsi_names_find(&u->colors, name) != NSI_NONE) return true;
+    if (!name || !color) return true;
+    uint32_t known = nsi_names_find(&u->colors, name);
+    if (known != NSI_NONE) {
+        const char *before = nsi_xml_value(u->colors.items.data[known].element, "rgba"),
+                   *now = nsi_xml_value(color, "rgba");
+        bool same = before && now && strcmp(before, now) == 0;
+        return same || nsi_reader_note(u->reader, material,
+                                       "is defined again, with another colour: by its name the one "
+                                       "on line %u is used",
+                                       u->colors.items.data[known].element->line);
+    }
     return nsi_names_add(u->reader, &u->colors, name, color);
 }
 
@@ -46,8 +57,16 @@ static bool urdf_read_color(nsi_urdf* u, const nsi_xml_element* visual, double r
         return nsi_xml_child(material, "texture") ||
                nsi_reader_note(u->reader, material, "names no material with a colour");
     }
+
+    // A colour does not matter enough to refuse a file.
+    const char* text = nsi_xml_value(color, "rgba");
+    double read[4];
     uint32_t count;
-    return nsi_reader_numbers(u->reader, color, "rgba", 4, 4, rgba, &count);
+    if (!text || nsi_numbers_parse(text, 4, 4, read, &count, NULL) != NS_OK) {
+        return nsi_reader_note(u->reader, color, "has no rgba of four numbers: it is not used");
+    }
+    memcpy(rgba, read, sizeof read);
+    return true;
 }
 
 // ---- parts of a link -------------------------------------------------------------------------
@@ -110,10 +129,31 @@ bool nsi_urdf_read_inertial(nsi_urdf* u, nsi_urdf_link* link) {
     return true;
 }
 
+// A link without inertia about some axis is a point or a rod, and may leave a joint without any. Where it
+// does it gets the inertia of a ball of its mass, in addition.
+static bool fill_hollow(nsi_urdf* u, const nsi_xml_element* inertial, nsi_urdf_link* link) {
+    const double density = 1000.0, pi = 3.14159265358979323846; // kg/m^3, of water
+    double moments[3], axes[9];
+    nsi_inertia_eigen(link->inertia, moments, axes);
+    bool hollow = moments[0] <= 1e-9 * moments[2];
+    if (!hollow || link->welded || link->mass == 0.0) return true;
+    u->reader->nhollow++;
+    if (!u->reader->fill_hollow) return true;
+    double radius = cbrt(3.0 * link->mass / (4.0 * pi * density));
+    double added = 0.4 * link->mass * radius * radius;
+    for (int i = 0; i < 3; i++) link->inertia[i] += added;
+    return nsi_reader_note(u->reader, inertial,
+                           "has principal moments %.4g %.4g %.4g, which leave a joint without "
+                           "inertia: those of a ball of water of %.4g kg are added, %.4g kg m^2; "
+                           "changes the motion",
+                           moments[0], moments[1], moments[2], link->mass, added);
+}
+
 bool nsi_urdf_repair_inertial(nsi_urdf* u, nsi_urdf_link* link) {
     const nsi_xml_element* inertial = nsi_xml_child(link->element, "inertial");
-    return !inertial ||
-           nsi_reader_repair_inertia(u->reader, inertial, !link->welded, link->mass, link->inertia);
+    return !inertial || (nsi_reader_repair_inertia(u->reader, inertial, !link->welded, link->mass,
+                                                   link->inertia) &&
+                         fill_hollow(u, inertial, link));
 }
 
 // A length that must be given, e.g. the radius of a sphere.
@@ -129,11 +169,9 @@ static bool urdf_read_shape(nsi_urdf* u, const nsi_xml_element* shape, ns_geom_d
     static const struct {
         const char* name;
         ns_geom_type type;
-    } types[] = {{"box", NS_GEOM_BOX},
-                 {"cylinder", NS_GEOM_CYLINDER},
-                 {"capsule", NS_GEOM_CAPSULE},
-                 {"sphere", NS_GEOM_SPHERE},
-                 {"mesh", NS_GEOM_MESH}};
+    } types[] = {{"box", NS_GEOM_BOX},         {"cylinder", NS_GEOM_CYLINDER},
+                 {"capsule", NS_GEOM_CAPSULE}, {"sphere", NS_GEOM_SPHERE},
+                 {"mesh", NS_GEOM_MESH},       {"plane", NS_GEOM_PLANE}};
     size_t k = 0;
     // The caller has checked the name.
     while (strcmp(types[k].name, shape->name) != 0) k++; // it is one of them
@@ -164,6 +202,22 @@ static bool urdf_read_shape(nsi_urdf* u, const nsi_xml_element* shape, ns_geom_d
         for (int i = 0; i < 3; i++) geom->size[i] = count == 1 ? scale[0] : scale[i];
         return true;
     }
+    case NS_GEOM_PLANE: { // Bullet's, through the origin
+        double normal[3] = {0.0, 0.0, 1.0}, angle;
+        if (!nsi_reader_vector(u->reader, shape, "normal", normal)) return false;
+        if (!nsi_normalize(normal, 3)) {
+            return nsi_reader_fail(u->reader, shape, NS_ERR_PARSE,
+                                   "the normal is zero; give a direction");
+        }
+        // Turn z to the normal, about an axis that is normal to both.
+        ns_pose turn = nsi_pose_identity();
+        double axis[3] = {-normal[1], normal[0], 0.0};
+        angle = atan2(hypot(axis[0], axis[1]), normal[2]);
+        if (!nsi_normalize(axis, 3)) axis[0] = 1.0;
+        nsi_quat_from_axis(axis, angle, turn.quaternion);
+        geom->pose = nsi_pose_compose(&geom->pose, &turn);
+        return true;
+    }
     case NS_GEOM_SPHERE: return urdf_read_length(u, shape, "radius", &geom->size[0]);
     default: // a capsule's length is that of its cylinder
         if (!urdf_read_length(u, shape, "radius", &geom->size[0]) ||
@@ -176,7 +230,7 @@ static bool urdf_read_shape(nsi_urdf* u, const nsi_xml_element* shape, ns_geom_d
 }
 
 static bool is_shape(const nsi_xml_element* element) {
-    return nsi_word_in("box cylinder capsule sphere mesh", element->name);
+    return nsi_word_in("box cylinder capsule sphere mesh plane", element->name);
 }
 
 // Stiffness and damping in PyBullet are those of a linear spring and damper, N/m and N s/m. The spring
@@ -253,6 +307,25 @@ static bool read_contact(nsi_urdf* u, const nsi_xml_element* link, const char* n
     return convert_spring(u, contact, geom);
 }
 
+// Is one of the sizes zero that the shape has?
+static bool is_empty(const ns_geom_def* geom) {
+    static const int count[] = {
+        [NS_GEOM_SPHERE] = 1,
+        [NS_GEOM_CAPSULE] = 1, // without a length it is a ball
+        [NS_GEOM_CYLINDER] = 2, [NS_GEOM_BOX] = 3, [NS_GEOM_PLANE] = 0, [NS_GEOM_MESH] = 3};
+    for (int i = 0; i < count[geom->type]; i++) {
+        if (geom->size[i] == 0.0) return true;
+    }
+    return false;
+}
+
+// A geometry without extent is left out.
+static bool leave_out(nsi_urdf* u, const nsi_xml_element* element, bool visual, const char* why) {
+    if (visual) return nsi_reader_note(u->reader, element, "%s: it is not drawn", why);
+    return nsi_reader_tolerate(u->reader, element,
+                               "%s: it does not touch anything; changes the motion", why);
+}
+
 static bool urdf_read_geom(nsi_urdf* u, const nsi_xml_element* element,
                            const ns_geom_def* of_link) {
     // Visual elements are drawn, collision elements are in contact.
@@ -270,19 +343,13 @@ static bool urdf_read_geom(nsi_urdf* u, const nsi_xml_element* element,
     // Exactly one shape; unknown elements are skipped.
     const nsi_xml_element* shape = geometry ? geometry->first_child : NULL;
     while (shape && !is_shape(shape)) shape = shape->next;
-    if (!shape) {
-        return nsi_reader_fail(u->reader, geometry ? geometry : element, NS_ERR_PARSE,
-                               "there is no shape; give <geometry> one of <box>, <cylinder>, "
-                               "<capsule>, <sphere>, <mesh>");
-    }
-
-    // A second shape would be ignored by other readers.
+    if (!shape) return leave_out(u, geometry ? geometry : element, geom.visual, "has no shape");
     for (const nsi_xml_element* other = shape->next; other; other = other->next) {
-        if (is_shape(other)) {
-            return nsi_reader_fail(u->reader, other, NS_ERR_PARSE,
-                                   "this is the second shape of a <geometry>; use one <%s> for "
-                                   "each",
-                                   element->name);
+        if (is_shape(other) &&
+            !nsi_reader_tolerate(u->reader, other,
+                                 "is the second shape of a <geometry>; the first is used, and this "
+                                 "one ignored")) {
+            return false;
         }
     }
 
@@ -290,9 +357,12 @@ static bool urdf_read_geom(nsi_urdf* u, const nsi_xml_element* element,
     const char* name = nsi_xml_value(element, "name");
     if (name && *name && !nsi_model_builder_has_geom(u->reader->builder, name)) geom.name = name;
     // Visuals have a colour; meshes are loaded once all attributes are known.
-    return urdf_read_shape(u, shape, &geom) &&
-           (!geom.visual || urdf_read_color(u, element, geom.color)) &&
-           nsi_reader_load_mesh(u->reader, shape, &geom) &&
+    if (!urdf_read_shape(u, shape, &geom) ||
+        (geom.visual && !urdf_read_color(u, element, geom.color))) {
+        return false;
+    }
+    if (is_empty(&geom)) return leave_out(u, shape, geom.visual, "has a size of zero");
+    return nsi_reader_load_mesh(u->reader, shape, &geom) &&
            nsi_reader_add_geom(u->reader, element, &geom);
 }
 

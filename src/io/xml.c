@@ -33,7 +33,8 @@ typedef struct xml_reader {
     nsi_xml_element* root;
     nsi_xml_element* open; // innermost element that has begun
     uint32_t depth;
-    ns_status status; // of the first failure
+    NSI_ARRAY(char) text; // so far, of the innermost element if it has no children
+    ns_status status;     // of the first failure
     ns_error* error;
 } xml_reader;
 
@@ -135,14 +136,32 @@ static void XMLCALL on_start(void* user, const char* name, const char** attribut
 
     // Elements that follow are its children, until it is closed.
     reader->open = element;
+    reader->text.count = 0;
     reader->depth++;
     xml->nelements++;
+}
+
+static bool is_white(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// The text of an element that ends, if it has no children.
+static bool keep_text(xml_reader* reader) {
+    nsi_xml_element* element = reader->open;
+    if (element->first_child || element->text_line == 0) return true;
+    const char* text = reader->text.data;
+    size_t size = reader->text.count;
+    while (size > 0 && is_white(text[size - 1])) size--;
+    while (size > 0 && is_white(*text)) text++, size--;
+    element->text = nsi_arena_string(&reader->xml->arena, text, size);
+    if (!element->text) stop(reader, NS_ERR_NOMEM, "");
+    return element->text != NULL;
 }
 
 static void XMLCALL on_end(void* user, const char* name) {
     xml_reader* reader = user;
     (void)name; // expat has seen to it that it is the right one
-    if (reader->status != NS_OK) return;
+    if (reader->status != NS_OK || !keep_text(reader)) return;
     reader->open = reader->open->parent;
     reader->depth--;
 }
@@ -150,13 +169,18 @@ static void XMLCALL on_end(void* user, const char* name) {
 static void XMLCALL on_text(void* user, const char* text, int length) {
     xml_reader* reader = user;
     nsi_xml_element* element = reader->open;
-    if (!element || element->text_line > 0) return;
-    for (int i = 0; i < length; i++) {
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\n' && text[i] != '\r') {
-            element->text_line = current_line(reader);
-            return;
-        }
+    if (!element || reader->status != NS_OK) return;
+    for (int i = 0; i < length && element->text_line == 0; i++) {
+        if (!is_white(text[i])) element->text_line = current_line(reader);
     }
+    if (element->first_child || element->text_line == 0) return;
+    const ns_allocator* allocator = &reader->xml->arena.allocator;
+    if (!nsi_array_reserve(allocator, &reader->text, (uint32_t)length)) {
+        stop(reader, NS_ERR_NOMEM, "");
+        return;
+    }
+    memcpy(reader->text.data + reader->text.count, text, (size_t)length);
+    reader->text.count += (uint32_t)length;
 }
 
 // Without a document type there are no entities but the five of XML itself, and nothing to expand.
@@ -209,6 +233,7 @@ ns_status nsi_xml_parse_more(nsi_xml* xml, const char* text, size_t size, const 
         status = run_parser(&reader, text, size);
         if (status == NS_OK) *root = reader.root;
         XML_ParserFree(parser);
+        nsi_array_free(&own, &reader.text);
     } else {
         status = nsi_fail_nomem(error);
     }

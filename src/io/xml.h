@@ -1,5 +1,5 @@
 // A small XML tree over expat: elements with their names, attributes, children and lines. Text
-// between elements is not kept, only its line.
+// between elements is not kept, only its line; that of elements without children is.
 //
 // Safe for untrusted files: document types, and with them entities, are refused; size, depth, number
 // of elements, attributes of an element and length of a value are limited. Nothing is ever fetched.
@@ -30,6 +30,7 @@ struct nsi_xml_element {
     uint32_t nattributes;
     uint32_t line;
     uint32_t text_line; // of text other than white space directly inside; 0: none
+    const char* text;   // of an element without children, without white space around it; or NULL
     const char* file;   // that the line is in, for messages
     nsi_xml_element *parent, *first_child, *last_child, *next;
     const nsi_xml_element* frame; // an element around it that a reader has taken out of the tree

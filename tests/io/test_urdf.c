@@ -112,7 +112,7 @@ static void joints_have_their_numbers(void** state) {
     assert_true(rev->limited && rev->lower == -1.0 && rev->upper == 2.0);
     assert_true(rev->damping == 0.5 && rev->friction == 0.25 && rev->stiffness == 3.0);
     assert_true(rev->rest == 0.125 && rev->armature == 0.01 && rev->friction_velocity == 0.2);
-    assert_true(modelfile_notes(model, "<limit> in <joint name=\"rev\"> effort, velocity"));
+    assert_true(modelfile_notes(model, "<limit> in <joint name=\"rev\"> velocity"));
 
     const ns_link_def* con = ns_model_link(model, 2);
     assert_int_equal(con->joint_type, NS_JOINT_REVOLUTE);
@@ -367,11 +367,12 @@ static void what_is_left_out_is_listed(void** state) {
         "line 1: <robot name=\"r\"> odd: not represented",
         "line 2: <link name=\"a\"> has text inside, which is not read",
         "line 3: <verbose> in <link name=\"a\"> is not represented",
-        "line 4: <transmission name=\"t\"> is not represented",
         "line 5: <gazebo> in <robot name=\"r\"> is not represented",
         "line 7: <calibration> in <joint name=\"j\"> is not represented",
         "line 7: <safety_controller> in <joint name=\"j\"> is not represented",
         "line 8: <sensor> in <link name=\"b\"> is not represented",
+        "line 4: <transmission name=\"t\"> does not join one actuator to one joint: not "
+        "represented",
     };
     const uint32_t count = sizeof notes / sizeof *notes;
     assert_int_equal(ns_model_get_sizes(model).nignored, count);
