@@ -1,6 +1,6 @@
 // Read the part of MJCF that a tree of rigid bodies needs:
 //
-//   compiler  angle, autolimits, eulerseq, inertiafromgeom, meshdir, assetdir
+//   compiler  angle, autolimits, eulerseq, folders of files, masses and inertias
 //   option    timestep, gravity, integrator, density, viscosity, cone; flags gravity and contact
 //   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
 //   include   files, nested (mjcf_include.c)
@@ -40,7 +40,7 @@
 // What contact in MuJoCo has and here it does not.
 #define CONTACT_CHANGING "solref solimp margin gap"
 #define PAIR_LAW "model " NSI_SCHEMA_CONTACT // not MuJoCo's
-#define GEOM_CHANGING CONTACT_CHANGING " solmix shellinertia fluidshape fluidcoef"
+#define GEOM_CHANGING CONTACT_CHANGING " solmix fluidshape fluidcoef"
 
 static const char in_bodies[] = "worldbody body frame replicate";
 static const char in_joints[] = "body frame replicate";
@@ -48,8 +48,11 @@ static const char in_actuators[] = "actuator default";
 
 const nsi_schema_row nsi_mjcf_schema[] = {
     {"", "mujoco", "model", NULL},
-    {"mujoco", "compiler", "angle autolimits eulerseq inertiafromgeom meshdir assetdir coordinate",
-     "balanceinertia boundmass boundinertia settotalmass inertiagrouprange"},
+    {"mujoco", "compiler",
+     "angle autolimits eulerseq inertiafromgeom inertiagrouprange meshdir assetdir texturedir "
+     "strippath coordinate balanceinertia boundmass boundinertia settotalmass exactmeshinertia "
+     "fitaabb discardvisual fusestatic convexhull usethread",
+     "alignfree"},
     {"mujoco", "option", "timestep gravity integrator density viscosity cone",
      "wind actuatorgroupdisable"},
     {"option", "flag", "gravity contact",
@@ -60,11 +63,11 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {in_bodies, "replicate", "count offset euler sep childclass", NULL},
     {in_bodies, "geom",
      "name class type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh hfield material vertex file " ORIENTATION,
+     "priority group mesh fitscale hfield material vertex file shellinertia " ORIENTATION,
      GEOM_CHANGING},
     {"default", "geom",
      "type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh hfield material vertex file " ORIENTATION,
+     "priority group mesh fitscale hfield material vertex file shellinertia " ORIENTATION,
      GEOM_CHANGING},
     {in_joints, "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
     {in_joints, "joint",
@@ -76,8 +79,8 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {in_joints, "freejoint", "name", NULL},
     {"mujoco default", "default", "class", NULL},
     {"mujoco", "asset", "", NULL},
-    {"asset", "mesh", "name class file scale vertex", "refpos refquat"},
-    {"default", "mesh", "scale", NULL},
+    {"asset", "mesh", "name class file scale vertex face refpos refquat inertia", NULL},
+    {"default", "mesh", "scale refpos refquat inertia", NULL},
     {"asset", "hfield", "name file size nrow ncol elevation", NULL},
     {"asset", "material", "name class rgba", NULL},
     {"default", "material", "rgba", NULL},
@@ -127,7 +130,8 @@ static bool read_compiler(nsi_mjcf* m) {
 
     // MuJoCo merges all <compiler> elements; later attributes override earlier ones.
     const nsi_xml_element* element = nsi_xml_child(m->reader->xml->root, "compiler");
-    uint32_t angle = 0, autolimits = YES, coordinate = 0, inertia = AUTO;
+    uint32_t angle = 0, autolimits = YES, coordinate = 0, inertia = AUTO, count;
+    uint32_t balance = NO, exact = NO, fit = NO, strip = NO;
     for (; element; element = nsi_xml_next(element, "compiler")) {
         nsi_mjcf_item c = nsi_mjcf_plain(element);
         // Attributes that are absent keep their value.
@@ -137,6 +141,22 @@ static bool read_compiler(nsi_mjcf* m) {
             !nsi_mjcf_word(m, c, "inertiafromgeom", false_true_auto, &inertia) ||
             !read_eulerseq(m, element)) {
             return false;
+        }
+
+        // Bounds of masses, and which geoms count.
+        if (!nsi_mjcf_number(m, c, "boundmass", &m->bound_mass) ||
+            !nsi_mjcf_number(m, c, "boundinertia", &m->bound_inertia) ||
+            !nsi_mjcf_number(m, c, "settotalmass", &m->total_mass) ||
+            !nsi_mjcf_numbers(m, c, "inertiagrouprange", 2, 2, m->inertia_groups, &count) ||
+            !nsi_mjcf_word(m, c, "balanceinertia", false_true, &balance) ||
+            !nsi_mjcf_word(m, c, "exactmeshinertia", false_true, &exact) ||
+            !nsi_mjcf_word(m, c, "fitaabb", false_true, &fit) ||
+            !nsi_mjcf_word(m, c, "strippath", false_true, &strip)) {
+            return false;
+        }
+        if (m->bound_mass < 0.0 || m->bound_inertia < 0.0) {
+            return nsi_reader_fail(m->reader, element, NS_ERR_PARSE, "%s is negative",
+                                   m->bound_mass < 0.0 ? "boundmass" : "boundinertia");
         }
 
         // Newer versions of MuJoCo do not support global coordinates either.
@@ -162,6 +182,10 @@ static bool read_compiler(nsi_mjcf* m) {
     // Inertia from geoms: always, never, or if <inertial> is absent.
     m->inertia_from_geom = inertia == YES;
     m->inertia_never_from_geom = inertia == NO;
+    m->balance_inertia = balance == YES;
+    m->exact_mesh_inertia = exact == YES;
+    m->fit_bounds = fit == YES;
+    m->strip_path = strip == YES;
     return true;
 }
 
@@ -355,17 +379,27 @@ static bool read_actuators(nsi_mjcf* m) {
 
 // ---- all of it -------------------------------------------------------------------------------
 
+// After all links.
+static bool set_total_mass(nsi_mjcf* m) {
+    if (m->total_mass > 0.0) nsi_model_builder_set_total_mass(m->reader->builder, m->total_mass);
+    return true;
+}
+
 bool nsi_mjcf_read(nsi_reader* reader) {
     const nsi_xml_element* root = reader->xml->root;
     const ns_allocator* allocator = &reader->allocator;
-    nsi_mjcf m = {.reader = reader, .strings = {.allocator = *allocator}, .eulerseq = "xyz"};
+    nsi_mjcf m = {.reader = reader,
+                  .strings = {.allocator = *allocator},
+                  .eulerseq = "xyz",
+                  .inertia_groups = {0.0, 5.0}};
     const char* name = nsi_xml_value(root, "model");
     bool read = nsi_mjcf_include(reader) && nsi_mjcf_drop_blanks(reader) &&
                 nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
                 nsi_mjcf_expand_frames(&m) && read_option(&m) && nsi_mjcf_read_defaults(&m) &&
                 nsi_mjcf_read_assets(&m) && nsi_mjcf_collect_pairs(&m) &&
-                nsi_mjcf_read_worldbody(&m) && read_actuators(&m) && nsi_mjcf_read_contacts(&m);
+                nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) && read_actuators(&m) &&
+                nsi_mjcf_read_contacts(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);
@@ -375,7 +409,7 @@ bool nsi_mjcf_read(nsi_reader* reader) {
     nsi_names_free(allocator, &m.hfields);
     nsi_names_free(allocator, &m.paired);
     nsi_names_free(allocator, &m.left_out);
-    nsi_array_free(allocator, &m.mesh_corners);
+    nsi_array_free(allocator, &m.mesh_data);
     nsi_arena_free(&m.strings);
     return read;
 }

@@ -4,6 +4,7 @@
 #ifndef NSI_IO_MJCF_H
 #define NSI_IO_MJCF_H
 
+#include "io/mesh_mass.h"
 #include "io/reader.h"
 
 // Attributes that actuators of all kinds have.
@@ -40,24 +41,42 @@ typedef struct nsi_mjcf_class {
 
 enum { NSI_MJCF_MAIN_CLASS = 0 };
 
+// What a mesh weighs by one of the rules, or why it cannot be known.
+typedef struct nsi_mjcf_mesh_mass {
+    nsi_mesh_mass mass;
+    const char* fault; // NULL: none
+} nsi_mjcf_mesh_mass;
+
+// A mesh asset.
+typedef struct nsi_mjcf_mesh {
+    const nsi_mesh* corners;                      // of vertices in the file, or NULL
+    nsi_mjcf_mesh_mass* mass[NSI_MESH_SHELL + 1]; // by rule; NULL: not asked for yet
+} nsi_mjcf_mesh;
+
 typedef struct nsi_mjcf {
     nsi_reader* reader;
     nsi_names class_names;
     NSI_ARRAY(nsi_mjcf_class) classes; // the first is "main"
     nsi_names body_names, joint_names; // that are given in the file
     nsi_names meshes, materials, hfields;
-    NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each mesh that has vertices in the file, or NULL
-    nsi_names paired;                        // geoms named by a <pair>
-    nsi_names left_out;                      // geoms of types that are not represented
-    nsi_arena strings;                       // names that are made up, corners of meshes
+    NSI_ARRAY(nsi_mjcf_mesh) mesh_data; // of each mesh
+    nsi_names paired;                   // geoms named by a <pair>
+    nsi_names left_out;                 // geoms of types that are not represented
+    nsi_arena strings;                  // names that are made up, corners of meshes
 
     double angle; // radians per unit of angle in the file
     bool autolimits;
     char eulerseq[4];
     bool inertia_from_geom; // even where there is an <inertial>
     bool inertia_never_from_geom;
+    double inertia_groups[2];         // groups of geoms that count
+    double bound_mass, bound_inertia; // lower bounds
+    double total_mass;                // kg, of all bodies; <= 0: as it is
+    bool balance_inertia, exact_mesh_inertia, fit_bounds;
+    bool needs_mass; // of the geoms of the body that is read
     const char* mesh_folder;
-    bool contact; // false: disabled by a flag
+    bool strip_path; // of file names
+    bool contact;    // false: disabled by a flag
     uint32_t nbodies, nreplicates;
 } nsi_mjcf;
 
@@ -142,8 +161,8 @@ bool nsi_mjcf_find_file(nsi_mjcf* m, const char* file, const char** out);
 typedef struct nsi_mjcf_geom {
     const nsi_xml_element* element;
     ns_geom_def def;
-    double mass;
-    bool mass_left_out; // the file gives one, which the shape cannot have here
+    uint32_t mesh; // asset, or NSI_NONE
+    double mass;   // 0 where the body does not need it
     double com[3];
     double inertia[6]; // about `com`, axes of the body
 } nsi_mjcf_geom;
@@ -152,10 +171,40 @@ typedef NSI_ARRAY(nsi_mjcf_geom) nsi_mjcf_geoms;
 
 bool nsi_mjcf_read_assets(nsi_mjcf* m);
 
+// Numbers of an attribute, a multiple of `each`, to be freed also after a failure; NULL and 0 without
+// the attribute.
+bool nsi_mjcf_number_list(nsi_mjcf* m, const nsi_xml_element* element, const char* attribute,
+                          uint32_t each, double** out, uint32_t* count);
+
 // The geoms directly in a body or in the world.
 bool nsi_mjcf_read_geoms(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,
                          nsi_mjcf_geoms* out);
 bool nsi_mjcf_add_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, const char* link);
+
+// ---- mjcf_mesh.c: meshes as bodies -----------------------------------------------------------
+
+// Mass and inertia of a mesh, of density 1, by the rule that holds for the geom. `fault` receives NULL
+// or why there is none.
+bool nsi_mjcf_mesh_mass_find(nsi_mjcf* m, nsi_mjcf_item geom, uint32_t number, nsi_mesh_mass* out,
+                             const char** fault);
+
+// The scale of a mesh; refpos and refquat are added to the pose.
+bool nsi_mjcf_mesh_placement(nsi_mjcf* m, uint32_t number, double scale[3], ns_pose* pose);
+
+// Size and place a primitive shape so that it fits a mesh.
+bool nsi_mjcf_fit_mesh(nsi_mjcf* m, nsi_mjcf_item item, uint32_t number, ns_geom_def* geom);
+
+// ---- mjcf_mass.c: mass and inertia -----------------------------------------------------------
+
+// Is the mass of a body that of its geoms?
+bool nsi_mjcf_needs_geom_mass(const nsi_mjcf* m, const nsi_xml_element* body);
+
+// Mass, centre of mass and inertia of a geom whose shape has been read.
+bool nsi_mjcf_geom_mass(nsi_mjcf* m, nsi_mjcf_item item, nsi_mjcf_geom* geom);
+
+// Those of a body.
+bool nsi_mjcf_body_inertia(nsi_mjcf* m, const nsi_xml_element* element, const nsi_mjcf_geoms* geoms,
+                           ns_link_def* def);
 
 // ---- mjcf_contact.c: what touches what -------------------------------------------------------
 

@@ -41,89 +41,6 @@ static bool make_name(nsi_mjcf* m, bool link, const char* wanted, const char** o
     return *out || nsi_reader_fail_nomem(m->reader);
 }
 
-// ---- inertia ---------------------------------------------------------------------------------
-
-static bool mjcf_read_inertial(nsi_mjcf* m, const nsi_xml_element* inertial, ns_link_def* def) {
-    nsi_reader* reader = m->reader;
-    // <inertial> has no default class.
-    nsi_mjcf_item c = nsi_mjcf_plain(inertial);
-    const char* text;
-    double q[4], diagonal[3], full[6];
-    uint32_t ndiagonal, nfull;
-    bool turned;
-
-    // Mass and centre of mass; the inertia in one of two forms.
-    if (!nsi_reader_vector(reader, inertial, "pos", def->com) ||
-        !nsi_reader_required(reader, inertial, "mass", &text) ||
-        !nsi_reader_number(reader, inertial, "mass", &def->mass) ||
-        !nsi_mjcf_orientation(m, c, q, &turned) ||
-        !nsi_reader_numbers(reader, inertial, "diaginertia", 3, 3, diagonal, &ndiagonal) ||
-        !nsi_reader_numbers(reader, inertial, "fullinertia", 6, 6, full, &nfull)) {
-        return false;
-    }
-
-    // The forms exclude each other, and only the diagonal one has axes of its own.
-    if ((ndiagonal > 0) == (nfull > 0)) {
-        return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
-                               "give one of diaginertia and fullinertia");
-    }
-    // MuJoCo refuses this, too.
-    if (nfull > 0 && turned) {
-        return nsi_reader_fail(reader, inertial, NS_ERR_PARSE,
-                               "fullinertia is in the body's axes; an orientation cannot be given "
-                               "with it");
-    }
-
-    // Express the inertia in the axes of the body.
-    if (nfull > 0) {
-        memcpy(def->inertia, full, sizeof full);
-    } else {
-        // Principal moments, rotated.
-        const double principal[6] = {diagonal[0], diagonal[1], diagonal[2], 0.0, 0.0, 0.0};
-        nsi_inertia_rotate(q, principal, def->inertia);
-    }
-
-    // Positive definite, and within the triangle inequality.
-    return nsi_reader_check_inertia(reader, inertial, def);
-}
-
-// Of shapes that have no mass here.
-static bool note_mass(nsi_mjcf* m, const nsi_mjcf_geom* geom) {
-    bool mesh = geom->def.type == NS_GEOM_MESH, points = geom->def.type == NS_GEOM_POINTS;
-    bool plate = geom->def.type == NS_GEOM_POLYGON || geom->def.type == NS_GEOM_ELLIPSE;
-    bool hfield = geom->def.type == NS_GEOM_HFIELD;
-    if (!mesh && !plate && !hfield && !(points && geom->mass_left_out)) return true;
-    return nsi_reader_note(m->reader, geom->element,
-                           "is a %s, whose mass is %s: give the body an <inertial>; changes the "
-                           "motion",
-                           mesh     ? "mesh"
-                           : points ? "set of points"
-                           : hfield ? "height field"
-                                    : "plate",
-                           geom->mass_left_out ? "left out" : "not computed");
-}
-
-// The sum of what the geoms are. Two passes: the centre first, then the inertia about it.
-static bool inertia_from_geoms(nsi_mjcf* m, const nsi_mjcf_geoms* geoms, ns_link_def* def) {
-    double moment[3] = {0.0, 0.0, 0.0};
-    for (uint32_t k = 0; k < geoms->count; k++) {
-        const nsi_mjcf_geom* geom = &geoms->data[k];
-        def->mass += geom->mass;
-        for (int i = 0; i < 3; i++) moment[i] += geom->mass * geom->com[i];
-        if (!note_mass(m, geom)) return false;
-    }
-    if (def->mass == 0.0) return true;
-    for (int i = 0; i < 3; i++) def->com[i] = moment[i] / def->mass;
-    for (uint32_t k = 0; k < geoms->count; k++) {
-        const nsi_mjcf_geom* geom = &geoms->data[k];
-        double offset[3];
-        for (int i = 0; i < 3; i++) offset[i] = geom->com[i] - def->com[i];
-        for (int i = 0; i < 6; i++) def->inertia[i] += geom->inertia[i];
-        nsi_inertia_shift(geom->mass, offset, def->inertia);
-    }
-    return true;
-}
-
 // ---- joints ----------------------------------------------------------------------------------
 
 typedef struct joint {
@@ -326,14 +243,6 @@ typedef struct open_body {
     uint32_t class_number;
 } open_body;
 
-static bool read_body_inertia(nsi_mjcf* m, const nsi_xml_element* element,
-                              const nsi_mjcf_geoms* geoms, ns_link_def* def) {
-    const nsi_xml_element* inertial;
-    if (!nsi_reader_only_child(m->reader, element, "inertial", &inertial)) return false;
-    if (inertial && !m->inertia_from_geom) return mjcf_read_inertial(m, inertial, def);
-    return m->inertia_never_from_geom || inertia_from_geoms(m, geoms, def);
-}
-
 // Add one body, without its children.
 static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element* element,
                      open_body* out) {
@@ -361,12 +270,13 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
     joint joints[MAX_JOINTS];
     uint32_t njoints;
     nsi_mjcf_geoms geoms = {0};
+    m->needs_mass = nsi_mjcf_needs_geom_mass(m, element);
     // The order matters: several joints need names before links are chained.
     bool added = nsi_mjcf_pose(m, nsi_mjcf_plain(element), &def.origin) &&
                  read_joints(m, element, out->class_number, !parent->link, joints, &njoints) &&
                  mjcf_name_joints(m, def.name, joints, njoints) &&
                  nsi_mjcf_read_geoms(m, element, out->class_number, &geoms) &&
-                 read_body_inertia(m, element, &geoms, &def) &&
+                 nsi_mjcf_body_inertia(m, element, &geoms, &def) &&
                  mjcf_add_links(m, element, &def, joints, njoints) &&
                  nsi_mjcf_add_geoms(m, &geoms, def.name);
 
@@ -402,6 +312,7 @@ bool nsi_mjcf_read_worldbody(nsi_mjcf* m) {
     if (!stack) return nsi_reader_fail_nomem(m->reader);
     for (; element; element = nsi_xml_next(element, "worldbody")) {
         nsi_mjcf_geoms geoms = {0};
+        m->needs_mass = false; // the world does not move
         bool added = nsi_mjcf_read_geoms(m, element, NSI_MJCF_MAIN_CLASS, &geoms) &&
                      nsi_mjcf_add_geoms(m, &geoms, NULL);
         nsi_array_free(&m->reader->allocator, &geoms);

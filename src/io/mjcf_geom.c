@@ -20,22 +20,20 @@ static const char* stem(nsi_mjcf* m, const char* file) {
     return nsi_arena_string(&m->strings, start, end ? (size_t)(end - start) : strlen(start));
 }
 
-// The numbers of an attribute, `each` for a vertex; NULL, with 0 of them, without the attribute.
-// The caller frees them, also after a failure.
-static bool read_vertex_list(nsi_mjcf* m, const nsi_xml_element* element, uint32_t each,
-                             double** out, uint32_t* count) {
-    const char* text = nsi_xml_value(element, "vertex");
+bool nsi_mjcf_number_list(nsi_mjcf* m, const nsi_xml_element* element, const char* attribute,
+                          uint32_t each, double** out, uint32_t* count) {
+    const char* text = nsi_xml_value(element, attribute);
     *out = NULL;
     *count = 0;
     if (!text) return true;
     uint32_t most = (uint32_t)strlen(text) / 2 + 1; // a digit and a space each
     *out = nsi_alloc(&m->reader->allocator, most * sizeof **out);
     if (!*out) return nsi_reader_fail_nomem(m->reader);
-    if (!nsi_reader_numbers(m->reader, element, "vertex", 0, most, *out, count)) return false;
+    if (!nsi_reader_numbers(m->reader, element, attribute, 0, most, *out, count)) return false;
     if (*count > 0 && *count % each == 0) return true;
     return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,
-                           "vertex has %u numbers; give %s for each vertex", *count,
-                           each == 2 ? "two" : "three");
+                           "%s has %u numbers; give %s for each %s", attribute, *count,
+                           each == 2 ? "two" : "three", attribute);
 }
 
 // The hull of vertices that stand in the file; NULL when there are none.
@@ -45,7 +43,7 @@ static bool read_hull(nsi_mjcf* m, const nsi_xml_element* mesh, const nsi_mesh**
     nsi_hull hull;
     nsi_hull_start(&hull, &m->reader->allocator);
     *out = NULL;
-    bool read = read_vertex_list(m, mesh, 3, &numbers, &count);
+    bool read = nsi_mjcf_number_list(m, mesh, "vertex", 3, &numbers, &count);
     for (uint32_t i = 0; read && i < count; i += 3) {
         if (nsi_hull_add(&hull, numbers + i)) continue;
         read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE, "vertex %u is beyond 1e9", i / 3);
@@ -96,7 +94,8 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
             const nsi_mesh* corners;
             if (!mesh) continue;
             if (!read_hull(m, e, &corners)) return false;
-            if (!nsi_array_push(&reader->allocator, &m->mesh_corners, corners)) {
+            if (!nsi_array_push(&reader->allocator, &m->mesh_data,
+                                ((nsi_mjcf_mesh){.corners = corners}))) {
                 return nsi_reader_fail_nomem(reader);
             }
         }
@@ -105,76 +104,6 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
 }
 
 // ---- geoms -----------------------------------------------------------------------------------
-
-// Volume, and principal moments divided by the mass, of a solid shape about its centre.
-static double shape_volume(const ns_geom_def* geom, double moments[3]) {
-    const double pi = 3.14159265358979323846;
-    // Sizes as MuJoCo defines them.
-    double a = geom->size[0], b = geom->size[1], c = geom->size[2];
-    moments[0] = moments[1] = moments[2] = 0.0;
-
-    switch (geom->type) {
-    case NS_GEOM_SPHERE:
-        // Solid ball: 2/5 m r^2.
-        moments[0] = moments[1] = moments[2] = 0.4 * a * a;
-        return 4.0 / 3.0 * pi * a * a * a;
-    case NS_GEOM_CYLINDER: // radius a, half length b
-        // Transverse and axial moments of a solid cylinder.
-        moments[0] = moments[1] = (3.0 * a * a + 4.0 * b * b) / 12.0;
-        moments[2] = 0.5 * a * a;
-        return pi * a * a * 2.0 * b;
-    case NS_GEOM_CAPSULE: { // the same, and two half balls 3/8 a from their flat sides
-        double tube = pi * a * a * 2.0 * b, ball = 4.0 / 3.0 * pi * a * a * a;
-        double tube_part = tube / (tube + ball), ball_part = ball / (tube + ball);
-        // Half balls are shifted by b: Steiner's theorem about the common centre.
-        moments[0] = moments[1] = tube_part * (3.0 * a * a + 4.0 * b * b) / 12.0 +
-                                  ball_part * (0.4 * a * a + b * b + 0.75 * a * b);
-        moments[2] = tube_part * 0.5 * a * a + ball_part * 0.4 * a * a;
-        return tube + ball;
-    }
-    case NS_GEOM_BOX: // half lengths
-        moments[0] = (b * b + c * c) / 3.0;
-        moments[1] = (a * a + c * c) / 3.0;
-        moments[2] = (a * a + b * b) / 3.0;
-        return 8.0 * a * b * c;
-    case NS_GEOM_ELLIPSOID:
-        // Solid ellipsoid with semi-axes a, b, c.
-        moments[0] = (b * b + c * c) / 5.0;
-        moments[1] = (a * a + c * c) / 5.0;
-        moments[2] = (a * a + b * b) / 5.0;
-        return 4.0 / 3.0 * pi * a * b * c;
-
-    // Surfaces and meshes have no mass of their own here.
-    case NS_GEOM_PLANE:
-    case NS_GEOM_MESH:
-    case NS_GEOM_POLYGON:
-    case NS_GEOM_ELLIPSE:
-    case NS_GEOM_POINTS:
-    case NS_GEOM_HFIELD: break;
-    }
-    return 0.0;
-}
-
-static bool read_mass(nsi_mjcf* m, nsi_mjcf_item c, nsi_mjcf_geom* geom) {
-    double density = 1000.0, mass = 0.0; // MuJoCo's default
-    if (!nsi_mjcf_number(m, c, "density", &density) || !nsi_mjcf_number(m, c, "mass", &mass)) {
-        return false;
-    }
-    if (mass < 0.0 || density < 0.0) {
-        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE, "%s is negative",
-                               mass < 0.0 ? "mass" : "density");
-    }
-    double moments[3];
-    double volume = shape_volume(&geom->def, moments);
-    if (!nsi_mjcf_holder(m, c, "mass")) mass = density * volume;
-    geom->mass = volume > 0.0 ? mass : 0.0;
-    geom->mass_left_out = mass > geom->mass;
-    memcpy(geom->com, geom->def.pose.position, sizeof geom->com);
-    const double principal[6] = {geom->mass * moments[0], geom->mass * moments[1],
-                                 geom->mass * moments[2]};
-    nsi_inertia_rotate(geom->def.pose.quaternion, principal, geom->inertia);
-    return true;
-}
 
 // Ends instead of position, orientation and length.
 static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* given) {
@@ -245,6 +174,11 @@ static bool find_asset(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute, cons
 }
 
 bool nsi_mjcf_find_file(nsi_mjcf* m, const char* file, const char** out) {
+    if (m->strip_path) {
+        for (const char* at = file; *at; at++) {
+            if (*at == '/' || *at == '\\') file = at + 1;
+        }
+    }
     *out = file;
     if (!m->mesh_folder || !*m->mesh_folder || file[0] == '/') return true;
     size_t folder = strlen(m->mesh_folder), size = strlen(file);
@@ -267,32 +201,24 @@ static bool leave_out_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
 }
 
 // The vertices of a mesh or its file, and scale.
-static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
+static bool mjcf_read_mesh(nsi_mjcf* m, nsi_mjcf_item c, uint32_t number, ns_geom_def* geom) {
     const char* name = nsi_mjcf_text(m, c, "mesh");
     if (!name || !*name) {
         return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
                                "a geom of type mesh needs the attribute mesh");
     }
 
-    // Find the asset and its scale; a missing asset leaves the geom out.
-    // Without a scale, the mesh is used as it is.
+    // A missing asset has been reported; the remaining model may still be useful.
     for (int i = 0; i < 3; i++) geom->size[i] = 1.0;
     geom->mesh = name;
-    uint32_t number, count, class_number;
-    if (!find_asset(m, c, "mesh", &m->meshes, &number)) return false;
-    // A missing asset is reported; the remaining model may still be useful.
     if (number == NSI_NONE) return leave_out_mesh(m, c, geom);
 
-    // The scale belongs to the asset, not to the geom.
+    // Scale and placement belong to the asset.
+    if (!nsi_mjcf_mesh_placement(m, number, geom->size, &geom->pose)) return false;
     const nsi_xml_element* mesh = m->meshes.items.data[number].element;
-    if (!nsi_mjcf_find_class(m, mesh, "class", NSI_MJCF_MAIN_CLASS, &class_number) ||
-        !nsi_mjcf_numbers(m, (nsi_mjcf_item){mesh, NSI_MJCF_MESH, class_number}, "scale", 3, 3,
-                          geom->size, &count)) {
-        return false;
-    }
 
     // Inline vertices need no file.
-    const nsi_mesh* corners = m->mesh_corners.data[number];
+    const nsi_mesh* corners = m->mesh_data.data[number].corners;
     const char* file = nsi_xml_value(mesh, "file");
     if (corners) {
         geom->mesh = NULL;
@@ -425,7 +351,7 @@ static bool read_vertices(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom) {
     if (table) return read_outline(m, c.element, nsi_xml_value(table, "file"), geom);
     double* numbers;
     uint32_t count, each = polygon ? 2 : 3;
-    bool read = read_vertex_list(m, list, each, &numbers, &count) &&
+    bool read = nsi_mjcf_number_list(m, list, "vertex", each, &numbers, &count) &&
                 keep_vertices(m, c.element, numbers, count / each, each, geom);
     nsi_free(&m->reader->allocator, numbers);
     return read;
@@ -443,6 +369,28 @@ static bool mjcf_read_color(nsi_mjcf* m, nsi_mjcf_item c, double rgba[4]) {
         }
     }
     return nsi_mjcf_numbers(m, c, "rgba", 4, 4, rgba, &count);
+}
+
+static bool can_be_fitted(ns_geom_type type) {
+    return type == NS_GEOM_SPHERE || type == NS_GEOM_CAPSULE || type == NS_GEOM_CYLINDER ||
+           type == NS_GEOM_BOX || type == NS_GEOM_ELLIPSOID;
+}
+
+// Pose and size, in the frames that the geom is in.
+static bool read_place(nsi_mjcf* m, nsi_mjcf_item c, bool fitted, nsi_mjcf_geom* geom) {
+    ns_pose frames;
+    if (!nsi_mjcf_own_pose(m, c, &geom->def.pose)) return false;
+    if (fitted && geom->mesh == NSI_NONE) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               "cannot be fitted to a mesh that is not among the assets");
+    }
+    if (fitted ? !nsi_mjcf_fit_mesh(m, c, geom->mesh, &geom->def)
+               : !read_geom_size(m, c, &geom->def)) {
+        return false;
+    }
+    if (!nsi_mjcf_frame_pose(m, c.element, &frames)) return false;
+    geom->def.pose = nsi_pose_compose(&frames, &geom->def.pose);
+    return true;
 }
 
 static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
@@ -480,20 +428,19 @@ static bool mjcf_read_geom(nsi_mjcf* m, const nsi_xml_element* element, uint32_t
     geom.def.name = nsi_xml_value(element, "name");
     geom.def.type = (ns_geom_type)type;
     double group = 0.0;
-    // Later attributes depend on the type and the size.
-    ns_pose frames;
-    if (!nsi_mjcf_own_pose(m, c, &geom.def.pose) || !read_geom_size(m, c, &geom.def) ||
-        !nsi_mjcf_frame_pose(m, element, &frames)) {
-        return false;
-    }
-    geom.def.pose = nsi_pose_compose(&frames, &geom.def.pose);
-    if (!nsi_mjcf_geom_contact(m, c, &geom.def) ||
-        (geom.def.type == NS_GEOM_MESH && !mjcf_read_mesh(m, c, &geom.def)) ||
+    // A primitive shape that names a mesh is fitted to it, and its size does not count.
+    bool is_mesh = type == NS_GEOM_MESH, fitted = has_mesh && can_be_fitted(geom.def.type);
+    if (!find_asset(m, c, "mesh", &m->meshes, &geom.mesh) || !read_place(m, c, fitted, &geom) ||
+        !nsi_mjcf_geom_contact(m, c, &geom.def) ||
+        (is_mesh && !mjcf_read_mesh(m, c, geom.mesh, &geom.def)) ||
         !read_vertices(m, c, &geom.def) || !nsi_mjcf_number(m, c, "group", &group) ||
-        !mjcf_read_color(m, c, geom.def.color) || !read_mass(m, c, &geom)) {
+        !mjcf_read_color(m, c, geom.def.color)) {
         return false;
     }
 
+    // Mass, unless the geom's group does not count.
+    bool counts = group >= m->inertia_groups[0] && group <= m->inertia_groups[1];
+    if (counts && !nsi_mjcf_geom_mass(m, c, &geom)) return false;
     geom.def.visual = group < 3.0; // MuJoCo's viewer shows the groups 0 to 2
 
     // Geoms are collected first, because the inertia of the body may depend on them.

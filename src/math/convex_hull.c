@@ -122,3 +122,76 @@ ns_status nsi_convex_hull(const double* points, uint32_t count, const ns_allocat
     nsi_free(allocator, coordinates);
     return NS_OK;
 }
+
+// ---- triangles -----------------------------------------------------------------------------
+
+// Turn a triangle so that a point inside sees its back.
+static void turn_outwards(const double* points, const double inside[3], uint32_t corners[3]) {
+    double a[3], b[3], d[3];
+    const double* first = points + (size_t)3 * corners[0];
+    difference(points + (size_t)3 * corners[1], first, a);
+    difference(points + (size_t)3 * corners[2], first, b);
+    difference(inside, first, d);
+    double volume = d[0] * (a[1] * b[2] - a[2] * b[1]) + d[1] * (a[2] * b[0] - a[0] * b[2]) +
+                    d[2] * (a[0] * b[1] - a[1] * b[0]);
+    if (volume <= 0.0) return;
+    uint32_t swapped = corners[1];
+    corners[1] = corners[2];
+    corners[2] = swapped;
+}
+
+// Copy the facets of a finished hull.
+static ns_status copy_facets(qhT* qh, const double* points, const ns_allocator* allocator,
+                             uint32_t** triangles, uint32_t* ntriangle) {
+    // The mean of the corners is inside.
+    double inside[3] = {0.0, 0.0, 0.0};
+    vertexT* vertex;
+    FORALLvertices {
+        for (int i = 0; i < 3; i++) inside[i] += vertex->point[i] / qh->num_vertices;
+    }
+
+    uint32_t* out = nsi_alloc(allocator, (size_t)qh->num_facets * 3 * sizeof *out);
+    if (!out) return NS_ERR_NOMEM;
+    uint32_t count = 0;
+    facetT* facet;
+    FORALLfacets {
+        vertexT** vertexp;
+        uint32_t corners[3], n = 0;
+        FOREACHvertex_(facet->vertices) {
+            if (n < 3) corners[n] = (uint32_t)qh_pointid(qh, vertex->point);
+            n++;
+        }
+        if (n != 3 || count >= (uint32_t)qh->num_facets) continue;
+        turn_outwards(points, inside, corners);
+        memcpy(out + (size_t)3 * count++, corners, sizeof corners);
+    }
+    *triangles = out;
+    *ntriangle = count;
+    return NS_OK;
+}
+
+ns_status nsi_convex_hull_triangles(const double* points, uint32_t count,
+                                    const ns_allocator* allocator, uint32_t** triangles,
+                                    uint32_t* ntriangle) {
+    point_frame frame;
+    *triangles = NULL;
+    *ntriangle = 0;
+    if (count < 4 || find_frame(points, count, &frame) < 3) return NS_OK;
+
+    FILE* nowhere = fopen("/dev/null", "w");
+    if (!nowhere) return NS_OK;
+    char command[] = "qhull Qt Pp";
+    qhT state, *qh = &state;
+    qh_zero(qh, nowhere);
+    // qhull does not write to the points unless it is told to free them.
+    ns_status status = NS_OK;
+    if (qh_new_qhull(qh, 3, (int)count, (coordT*)(uintptr_t)points, False, command, nowhere,
+                     nowhere) == 0) {
+        status = copy_facets(qh, points, allocator, triangles, ntriangle);
+    }
+    int left, total;
+    qh_freeqhull(qh, !qh_ALL);
+    qh_memfreeshort(qh, &left, &total);
+    fclose(nowhere);
+    return status;
+}

@@ -243,3 +243,14 @@ ns_status ns_model_builder_add_link(ns_model_builder* builder, const ns_link_def
     builder->links.data[builder->links.count++] = link;
     return NS_OK;
 }
+
+void nsi_model_builder_set_total_mass(ns_model_builder* builder, double mass) {
+    double sum = 0.0;
+    for (uint32_t i = 0; i < builder->links.count; i++) sum += builder->links.data[i].def.mass;
+    if (!(sum > 0.0)) return;
+    for (uint32_t i = 0; i < builder->links.count; i++) {
+        ns_link_def* def = &builder->links.data[i].def;
+        def->mass *= mass / sum;
+        for (int k = 0; k < 6; k++) def->inertia[k] *= mass / sum;
+    }
+}

@@ -113,6 +113,10 @@ bool nsi_model_builder_has_geom(const ns_model_builder* builder, const char* nam
 // Is there a joint of this name, and is it one that does not turn or slide?
 bool nsi_model_builder_joint_has_no_axis(const ns_model_builder* builder, const char* name);
 
+// Scale the masses and inertias of all links so that the sum of the masses is this; without mass,
+// nothing happens.
+void nsi_model_builder_set_total_mass(ns_model_builder* builder, double mass);
+
 // Is there a plane in contact that does not move?
 bool nsi_model_builder_has_ground(const ns_model_builder* builder);
 

@@ -226,7 +226,8 @@ static void assets_are_looked_up(void** state) {
     assert_false(ns_model_geom(model, 2)->visual);
     assert_true(modelfile_notes(model, "names a mesh that is not among the assets"));
     assert_true(modelfile_notes(model, "names a hfield that is not among the assets"));
-    assert_true(modelfile_notes(model, "is a mesh, whose mass is not computed"));
+    assert_true(modelfile_notes(
+        model, "is a mesh without mass: it is in a file, and the model was not loaded from one"));
     assert_true(modelfile_notes(model, "<texture name=\"t\"> is not represented"));
     ns_model_free(model);
 }

@@ -1,6 +1,7 @@
 // Complete MJCF files, loaded here and by MuJoCo: mass matrices and accelerations.
 
 #include "io/mujoco_rig.h"
+#include "model/pose.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,10 +29,111 @@ static void frames_agree(void** state) {
     ns_model_free(ours);
 }
 
+// Masses, centres of mass and inertias of all bodies, and places of all geoms. Two orders of bodies are
+// the same where each body has one joint.
+//
+// With MuJoCo's legacy rule for meshes, version 2.2.2 takes the volume of the box of equal inertia for the
+// volume, where later ones take the sum of the pyramids: only ratios of moments are then compared.
+static void compare_bodies(const char* path, bool legacy, double tolerance) {
+    ns_model* ours = modelfile_load(path);
+    mjModel* theirs = mujoco_file(path);
+    double worst = 0.0, shape = 0.0;
+    assert_int_equal(ns_model_get_sizes(ours).nlink + 1, theirs->nbody);
+    for (uint32_t i = 0; i < ns_model_get_sizes(ours).nlink; i++) {
+        const ns_link_def* link = ns_model_link(ours, i);
+        const mjtNum *moments = theirs->body_inertia + 3 * (i + 1),
+                     *com = theirs->body_ipos + 3 * (i + 1);
+        const double principal[6] = {moments[0], moments[1], moments[2], 0.0, 0.0, 0.0};
+        double inertia[6], difference = 0.0, size = fmax(moments[0], fmax(moments[1], moments[2]));
+        nsi_inertia_rotate(theirs->body_iquat + 4 * (i + 1), principal, inertia);
+        double trace = link->inertia[0] + link->inertia[1] + link->inertia[2];
+        double scale = legacy ? (moments[0] + moments[1] + moments[2]) / trace : 1.0;
+        difference = fabs(link->mass - theirs->body_mass[i + 1]) / theirs->body_mass[i + 1];
+        if (legacy) difference = 0.0;
+        for (int k = 0; k < 3; k++) difference = fmax(difference, fabs(link->com[k] - com[k]));
+        for (int k = 0; k < 6; k++) {
+            difference = fmax(difference, fabs(scale * link->inertia[k] - inertia[k]) / size);
+        }
+        if (!(difference < tolerance)) fail_msg("%s: %s by %g", path, link->name, difference);
+        worst = fmax(worst, difference);
+    }
+    assert_int_equal(ns_model_get_sizes(ours).ngeom, theirs->ngeom);
+    for (uint32_t i = 0; i < ns_model_get_sizes(ours).ngeom; i++) {
+        const ns_geom_def* geom = ns_model_geom(ours, i);
+        if (geom->type == NS_GEOM_MESH) continue; // MuJoCo moves its vertices
+        double r[9], R[9], difference = 0.0;
+        nsi_quat_to_matrix(geom->pose.quaternion, r);
+        nsi_quat_to_matrix(theirs->geom_quat + 4 * i, R);
+        for (int k = 0; k < 3; k++) {
+            const mjtNum *size = theirs->geom_size + 3 * i, *pos = theirs->geom_pos + 3 * i;
+            difference = fmax(difference, fabs(geom->size[k] - size[k]));
+            difference = fmax(difference, fabs(geom->pose.position[k] - pos[k]));
+        }
+        // Axes up to their sign.
+        for (int k = 0; k < 3 && geom->type != NS_GEOM_SPHERE; k++) {
+            double dot = r[k] * R[k] + r[3 + k] * R[3 + k] + r[6 + k] * R[6 + k];
+            difference = fmax(difference, 1.0 - fabs(dot));
+        }
+        if (!(difference < tolerance)) fail_msg("%s: %s by %g", path, geom->name, difference);
+        shape = fmax(shape, difference);
+    }
+    print_message("%s against MuJoCo: masses %.1e, shapes %.1e\n", path, worst, shape);
+    mj_deleteModel(theirs);
+    ns_model_free(ours);
+}
+
+static void masses_agree(void** state) {
+    (void)state;
+    // MuJoCo keeps vertices in single precision.
+    compare_bodies("mjcf/mesh_mass.xml", true, SAME);
+    compare_bodies("mjcf/mesh_mass_exact.xml", false, SAME);
+    compare_bodies("mjcf/mesh_fit.xml", false, SAME);
+    compare_bodies("mjcf/compiler.xml", false, SAME);
+}
+
+// MuJoCo 2.2.2 puts these shapes elsewhere, so only sizes are compared. Ours enclose the mesh.
+static void fitted_bounds_agree(void** state) {
+    (void)state;
+    ns_model* ours = modelfile_load("mjcf/mesh_fit_bounds.xml");
+    mjModel* theirs = mujoco_file("mjcf/mesh_fit_bounds.xml");
+    static const double scale[] = {1.0, 1.0, 0.5, 1.5, 1.0}; // fitscale
+    for (uint32_t i = 0; i < 5; i++) {
+        const ns_geom_def* geom = ns_model_geom(ours, i);
+        for (int k = 0; k < 3; k++) {
+            assert_true(fabs(geom->size[k] - theirs->geom_size[3 * i + (uint32_t)k]) < SAME);
+        }
+        // The corners of the L-shaped prism, in the frame of the box, the ball and the cylinder.
+        static const double outline[6][2] = {{0, 0},         {0.5, 0},      {0.5, 0.125},
+                                             {0.125, 0.125}, {0.125, 0.75}, {0, 0.75}};
+        const double *q = geom->pose.quaternion, back[4] = {q[0], -q[1], -q[2], -q[3]};
+        double reach[3] = {0.0}, ball = 0.0, tube = 0.0;
+        for (int k = 0; k < 12 && i != 0;
+             k++) { // body frames are those of the mesh, except the first
+            double v[3] = {outline[k % 6][0] + 0.0625, outline[k % 6][1] - 0.25,
+                           k < 6 ? 0.0 : 0.9375};
+            for (int j = 0; j < 3; j++) v[j] -= geom->pose.position[j];
+            nsi_quat_rotate(back, v, v);
+            for (int j = 0; j < 3; j++) reach[j] = fmax(reach[j], fabs(v[j]));
+            ball = fmax(ball, sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]));
+            tube = fmax(tube, sqrt(v[0] * v[0] + v[1] * v[1]));
+        }
+        if (geom->type == NS_GEOM_SPHERE) close_relative(geom->size[0], ball, 1e-9);
+        if (geom->type == NS_GEOM_CYLINDER) {
+            close_relative(geom->size[0] / scale[i], tube, 1e-9);
+            close_relative(geom->size[1] / scale[i], reach[2], 1e-9);
+        }
+        if (geom->type == NS_GEOM_ELLIPSOID) all_close(geom->size, reach, 3, 1e-9);
+    }
+    mj_deleteModel(theirs);
+    ns_model_free(ours);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(included_files_agree),
         cmocka_unit_test(frames_agree),
+        cmocka_unit_test(masses_agree),
+        cmocka_unit_test(fitted_bounds_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

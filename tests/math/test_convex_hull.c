@@ -88,11 +88,58 @@ static void corners_support_all_directions(void** state) {
     }
 }
 
+static void triangles_face_outwards_and_close(void** state) {
+    (void)state;
+    // Of random points: every triangle has all points behind it, and every edge another way round.
+    enum { COUNT = 100 };
+    double points[3 * COUNT];
+    ns_rng rng = ns_rng_seed(8);
+    for (int k = 0; k < 3 * COUNT; k++) points[k] = ns_rng_normal(&rng) + 5.0;
+    ns_allocator allocator = ns_default_allocator();
+    uint32_t *triangles, count;
+    bool is_corner[COUNT];
+    uint32_t corners = hull(points, COUNT, is_corner);
+    assert_int_equal(nsi_convex_hull_triangles(points, COUNT, &allocator, &triangles, &count),
+                     NS_OK);
+    assert_int_equal(count, 2 * corners - 4); // Euler
+    for (uint32_t t = 0; t < count; t++) {
+        const uint32_t* c = triangles + 3 * t;
+        const double *p = points + 3 * c[0], *q = points + 3 * c[1], *r = points + 3 * c[2];
+        double a[3], b[3], n[3];
+        for (int i = 0; i < 3; i++) a[i] = q[i] - p[i], b[i] = r[i] - p[i];
+        for (int i = 0; i < 3; i++) {
+            n[i] = a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3];
+        }
+        for (int k = 0; k < COUNT; k++) {
+            double height = 0.0;
+            for (int i = 0; i < 3; i++) height += n[i] * (points[3 * k + i] - p[i]);
+            assert_true(height < 1e-10);
+        }
+        for (uint32_t e = 0; e < 3; e++) {
+            uint32_t from = c[e], to = c[(e + 1) % 3], found = 0;
+            for (uint32_t k = 0; k < 3 * count; k++) {
+                uint32_t next = k % 3 == 2 ? k - 2 : k + 1;
+                found += triangles[k] == to && triangles[next] == from;
+            }
+            assert_int_equal(found, 1);
+        }
+    }
+    nsi_free(&allocator, triangles);
+
+    // Flat sets have none.
+    for (int k = 0; k < COUNT; k++) points[3 * k + 2] = 0.0;
+    assert_int_equal(nsi_convex_hull_triangles(points, COUNT, &allocator, &triangles, &count),
+                     NS_OK);
+    assert_int_equal(count, 0);
+    assert_null(triangles);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cubes_have_eight_corners),
         cmocka_unit_test(flat_sets_have_corners),
         cmocka_unit_test(corners_support_all_directions),
+        cmocka_unit_test(triangles_face_outwards_and_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
