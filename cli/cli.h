@@ -27,6 +27,7 @@ enum {
 
 // Each command gets its arguments after its own name and returns the exit code.
 int cmd_bench(int argc, char** argv);
+int cmd_data(int argc, char** argv);
 int cmd_discover(int argc, char** argv);
 int cmd_eval(int argc, char** argv);
 int cmd_experiment(int argc, char** argv);

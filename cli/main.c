@@ -16,6 +16,7 @@ static const struct {
     {"quantities", cmd_quantities, "list states, controls and quantities of a model"},
     {"eval", cmd_eval, "compute quantities and their derivatives at given states"},
     {"simulate", cmd_simulate, "compute trajectories"},
+    {"data", cmd_data, "check recordings: statistics, and likely mistakes"},
     {"score", cmd_score, "predict recordings and report the error"},
     {"fit", cmd_fit, "fit parameters and networks to recordings"},
     {"discover", cmd_discover, "find what is missing in a model from recordings"},

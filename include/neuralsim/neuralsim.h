@@ -10,6 +10,8 @@
 #include "neuralsim/contact.h"
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"
+#include "neuralsim/data_check.h"
+#include "neuralsim/data_report.h"
 #include "neuralsim/discover.h"
 #include "neuralsim/estimates.h"
 #include "neuralsim/expr.h"

@@ -16,9 +16,9 @@ void nsi_series_unwrap(double* x, uint32_t count) {
 
 // ---- spacing -------------------------------------------------------------------------------
 
-// The number that stands at `rank` when sorted (Hoare's selection); reorders x.
-static double select_rank(double* x, uint32_t count, uint32_t rank) {
-    int64_t low = 0, high = (int64_t)count - 1;
+// Hoare's selection.
+double nsi_series_select(double* x, size_t count, size_t rank) {
+    int64_t low = 0, high = (int64_t)count - 1, wanted = (int64_t)rank;
     while (low < high) {
         double pivot = x[low + (high - low) / 2];
         int64_t i = low, j = high;
@@ -30,8 +30,8 @@ static double select_rank(double* x, uint32_t count, uint32_t rank) {
             x[i++] = x[j];
             x[j--] = swap;
         }
-        if (rank > j && rank < i) break; // between the parts: the pivot
-        if (rank <= j) {
+        if (wanted > j && wanted < i) break; // between the parts: the pivot
+        if (wanted <= j) {
             high = j;
         } else {
             low = i;
@@ -43,7 +43,7 @@ static double select_rank(double* x, uint32_t count, uint32_t rank) {
 double nsi_series_spacing(const double* times, uint32_t count, double* scratch) {
     if (count < 2) return NAN;
     for (uint32_t k = 0; k + 1 < count; k++) scratch[k] = times[k + 1] - times[k];
-    return select_rank(scratch, count - 1, (count - 2) / 2);
+    return nsi_series_select(scratch, count - 1, (count - 2) / 2);
 }
 
 // ---- smoothing -----------------------------------------------------------------------------

@@ -23,6 +23,9 @@ void nsi_series_unwrap(double* x, uint32_t count);
 void nsi_series_smooth(const double* x, const double* times, uint32_t count, uint32_t window,
                        uint32_t order, bool derivative, double* out);
 
+// The number that stands at `rank` when sorted; reorders x (count), which has no NaN.
+double nsi_series_select(double* x, size_t count, size_t rank);
+
 // The median distance between rows, the lower of two; NaN when there are fewer than two rows.
 // @param scratch  (count)
 double nsi_series_spacing(const double* times, uint32_t count, double* scratch);

@@ -2,6 +2,7 @@
 
 #include "base/series.h"
 #include "data/resample.h"
+#include "data/rows.h"
 #include "data/stream.h"
 #include "io/file.h"
 
@@ -21,7 +22,10 @@ struct ns_dataset {
     double period;        // s; 0: not known yet
     nsi_arena arena;
     NSI_ARRAY(const ns_recording*) recordings;
-    source_history* history; // one per source
+    bool keep_rows;
+    nsi_arena row_arena;
+    NSI_ARRAY(const nsi_recording_rows*) rows; // of the recordings, where they are kept
+    source_history* history;                   // one per source
     ns_text treatment;
 };
 
@@ -40,7 +44,8 @@ ns_status ns_dataset_create(const ns_data_map* map, double period, const ns_allo
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     ns_dataset* data = nsi_alloc_zeroed(&memory, sizeof *data);
     if (!data) return nsi_fail_nomem(error);
-    *data = (ns_dataset){.map = map, .period = period, .arena.allocator = memory};
+    *data = (ns_dataset){
+        .map = map, .period = period, .arena.allocator = memory, .row_arena.allocator = memory};
     size_t size = map->sources.count * sizeof *data->history;
     data->history = nsi_arena_alloc(&data->arena, size);
     if (!data->history) {
@@ -55,11 +60,30 @@ ns_status ns_dataset_create(const ns_data_map* map, double period, const ns_allo
 void ns_dataset_free(ns_dataset* data) {
     if (!data) return;
     ns_allocator memory = data->arena.allocator;
+    nsi_dataset_drop_rows(data);
     nsi_array_free(&memory, &data->recordings);
     ns_text_free(&data->treatment);
     nsi_arena_free(&data->arena);
     ns_data_map_free(data->own_map);
     nsi_free(&memory, data);
+}
+
+void nsi_dataset_keep_rows(ns_dataset* data) {
+    data->keep_rows = true;
+}
+
+void nsi_dataset_drop_rows(ns_dataset* data) {
+    data->keep_rows = false;
+    nsi_array_free(&data->arena.allocator, &data->rows);
+    nsi_arena_free(&data->row_arena);
+}
+
+const nsi_recording_rows* nsi_dataset_rows(const ns_dataset* data, uint32_t recording) {
+    return recording < data->rows.count ? data->rows.data[recording] : NULL;
+}
+
+const ns_data_map* nsi_dataset_map(const ns_dataset* data) {
+    return data->map;
 }
 
 void nsi_dataset_own_map(ns_dataset* data, ns_data_map* map) {
@@ -163,6 +187,8 @@ static bool formula_uses(const column_use* use, const nsi_map_formula* f, const 
 
 static bool is_column_used(const void* context, const char* name) {
     const column_use* use = context;
+    // For checks of all columns, words are missing numbers.
+    if (use->map->inferred && use->map->tolerant) return false;
     const nsi_map_source* s = use->source;
     bool used = formula_uses(use, &s->time, name) || formula_uses(use, &s->since, name) ||
                 formula_uses(use, &s->until, name) ||
@@ -421,11 +447,9 @@ static ns_status check_on_grid(const nsi_stream* s, const nsi_grid* grid, const 
 }
 
 // A channel, from the rows that have it: its own rate, when it is there in every fifth row only.
-static ns_status sample_channel(nsi_stream* s, const nsi_map_formula* f, const nsi_grid* grid,
-                                double* x, double* times, double* out, size_t stride,
-                                ns_error* error) {
-    ns_status status = nsi_stream_compute(s, f, x, error);
-    if (status == NS_OK) status = check_on_grid(s, grid, x, error);
+static ns_status sample_channel(const nsi_stream* s, const nsi_grid* grid, double* x, double* times,
+                                double* out, size_t stride, ns_error* error) {
+    ns_status status = check_on_grid(s, grid, x, error);
     if (status != NS_OK) return status;
     uint32_t count = 0;
     for (uint32_t k = 0; k < s->count; k++) {
@@ -438,17 +462,15 @@ static ns_status sample_channel(nsi_stream* s, const nsi_map_formula* f, const n
     return NS_OK;
 }
 
-static ns_status sample_control(nsi_stream* s, const nsi_map_formula* f, const nsi_grid* grid,
-                                double* x, double* out, size_t stride, ns_error* error) {
-    ns_status status = nsi_stream_compute(s, f, x, error);
-    if (status != NS_OK) return status;
+static ns_status sample_control(const nsi_stream* s, const nsi_map_formula* f, const nsi_grid* grid,
+                                const double* x, double* out, size_t stride, ns_error* error) {
     if (s->source->resample_given) {
         nsi_resample(grid, s->times, x, s->count, s->source->resample, INFINITY, out, stride);
     } else {
         nsi_resample_held(grid, s->times, x, s->count, out, stride);
     }
     for (uint32_t k = 0; k < grid->count; k++) {
-        if (isfinite(out[k * stride])) continue;
+        if (isfinite(out[k * stride]) || s->map->tolerant) continue;
         // A row around this sample is missing.
         double time = grid->start + k * grid->period, best = INFINITY;
         uint32_t row = 0;
@@ -466,21 +488,40 @@ static ns_status sample_control(nsi_stream* s, const nsi_map_formula* f, const n
     return NS_OK;
 }
 
+// @param kept  receives the rows; NULL: they are not kept
 static ns_status sample_stream(addition* a, nsi_stream* s, const nsi_grid* grid, double* values,
-                               double* controls) {
+                               double* controls, nsi_source_rows* kept) {
+    nsi_arena* row_arena = &a->data->row_arena;
     const nsi_map_source* source = s->source;
     uint32_t nchannel = a->map->channels.count, ncontrol = a->map->controls.count;
     double* x = nsi_arena_alloc(s->arena, s->count * sizeof *x);
     double* times = nsi_arena_alloc(s->arena, s->count * sizeof *times);
     if (!x || !times) return nsi_fail_nomem(a->error);
     ns_status status = nsi_stream_define(s, a->error);
-    for (uint32_t k = 0; k < source->observe.count && status == NS_OK; k++) {
-        status = sample_channel(s, &source->observe.data[k], grid, x, times,
-                                values + source->first_channel + k, nchannel, a->error);
+    if (kept && !nsi_rows_open(row_arena, s, grid, kept)) return nsi_fail_nomem(a->error);
+
+    // Compute each channel in all rows, keep these, and bring them onto the grid.
+    uint32_t observed = source->observe.count;
+    for (uint32_t k = 0; k < observed && status == NS_OK; k++) {
+        status = nsi_stream_compute(s, &source->observe.data[k], x, a->error);
+        if (status == NS_OK && kept && !nsi_rows_add(row_arena, s, grid, k, x, kept)) {
+            status = nsi_fail_nomem(a->error);
+        }
+        if (status != NS_OK) break;
+        status = sample_channel(s, grid, x, times, values + source->first_channel + k, nchannel,
+                                a->error);
     }
+
+    // The same for controls.
     for (uint32_t k = 0; k < source->control.count && status == NS_OK; k++) {
-        status = sample_control(s, &source->control.data[k], grid, x,
-                                controls + source->first_control + k, ncontrol, a->error);
+        const nsi_map_formula* f = &source->control.data[k];
+        status = nsi_stream_compute(s, f, x, a->error);
+        if (status == NS_OK && kept && !nsi_rows_add(row_arena, s, grid, observed + k, x, kept)) {
+            status = nsi_fail_nomem(a->error);
+        }
+        if (status != NS_OK) break;
+        status =
+            sample_control(s, f, grid, x, controls + source->first_control + k, ncontrol, a->error);
     }
     return status;
 }
@@ -552,8 +593,14 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
     if (!r->name) return nsi_fail_nomem(a->error);
 
     // Each source fills its own channels and controls.
+    nsi_recording_rows* rows = NULL;
+    if (data->keep_rows) {
+        rows = nsi_rows_create(&data->row_arena, a->map);
+        if (!rows) return nsi_fail_nomem(a->error);
+    }
     for (uint32_t s = 0; s < a->map->sources.count; s++) {
-        ns_status status = sample_stream(a, &streams[s], grid, values, controls);
+        nsi_source_rows* kept = rows ? &rows->sources[s] : NULL;
+        ns_status status = sample_stream(a, &streams[s], grid, values, controls, kept);
         if (status != NS_OK) return status;
         // Note what resampling did, for the description of the dataset.
         note_history(a, s, &streams[s], grid, &r->resampled);
@@ -562,10 +609,19 @@ static ns_status add_recording(addition* a, nsi_stream* streams, const nsi_grid*
     // Count missing samples (NaN).
     for (size_t k = 0; k < values_size; k++) r->nmissing += isnan(values[k]) ? 1 : 0;
     // Publish the recording only when it is complete.
+    if (rows && !nsi_array_push(&data->arena.allocator, &data->rows, rows)) {
+        return nsi_fail_nomem(a->error);
+    }
     if (!nsi_array_push(&data->arena.allocator, &data->recordings, r)) {
         return nsi_fail_nomem(a->error);
     }
     return NS_OK;
+}
+
+// Forget the recordings of a file that cannot be read to its end.
+static void forget_recordings(ns_dataset* data, uint32_t count) {
+    data->recordings.count = count;
+    if (data->rows.count > count) data->rows.count = count;
 }
 
 static ns_status add_segment(addition* a, uint32_t number, const char* file) {
@@ -638,7 +694,7 @@ static ns_status add_segments(addition* a) {
         status = add_segment(a, k, file);
     }
     if (status == NS_OK && data->recordings.count == before) status = fail_empty(a);
-    if (status != NS_OK) data->recordings.count = before;
+    if (status != NS_OK) forget_recordings(data, before);
     return status;
 }
 
@@ -758,7 +814,7 @@ static ns_status add_tables(addition* a, const char* text, size_t size) {
     ns_text treatment;
     if (status == NS_OK) {
         status = dataset_describe_mapping(a, &treatment);
-        if (status != NS_OK) a->data->recordings.count = before;
+        if (status != NS_OK) forget_recordings(a->data, before);
     }
     if (status != NS_OK) return status;
     // All went well: the set changes.

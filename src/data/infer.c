@@ -21,6 +21,7 @@ typedef struct inference {
     const ns_table* table;
     const char* path;
     meaning* columns; // (table->ncol)
+    bool all;         // unknown columns are channels
     ns_error* error;
 } inference;
 
@@ -122,6 +123,8 @@ static ns_status find_meaning(inference* in, const char* column, meaning* m) {
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
         if (strcmp(column, words[k].name) == 0) m->kind = words[k].kind;
     }
+
+    if (!in->model) return NS_OK;
 
     // States and joint torques, by index (q0) or by joint (q_elbow). "qd" is tried before its
     // prefix "q".
@@ -229,7 +232,9 @@ static ns_status infer_add_column(inference* in, ns_data_map* map, uint32_t colu
         if (!column_name || !nsi_array_push(&map->arena.allocator, &map->unused, column_name)) {
             return nsi_fail_nomem(in->error);
         }
-        break;
+        if (!in->all) break;
+        status = column_formula(in, map, column_name, column, &f);
+        return status == NS_OK ? nsi_map_add_channel(map, source, &f, 0.0, 1.0, in->error) : status;
     // Columns such as step counters carry no information.
     case IGNORED: break;
     }
@@ -275,7 +280,7 @@ static ns_status fill_map(inference* in, ns_data_map* map) {
     }
 
     // Remaining columns may be quantities of the model, by their full name.
-    if (status == NS_OK) {
+    if (status == NS_OK && in->model) {
         status = ns_model_quantities(in->model, NULL, mark_quantity, in, in->error);
     }
 
@@ -290,7 +295,11 @@ static ns_status fill_map(inference* in, ns_data_map* map) {
         status = infer_add_column(in, map, k);
     }
     // Coordinates of floating and spherical joints form quaternions.
-    if (status == NS_OK) status = add_quaternions(in, map);
+    if (status == NS_OK && in->model) status = add_quaternions(in, map);
+    if (in->all && status == NS_OK) {
+        if (!map->sources.data[0].time.formula) map->sources.data[0].rate = 1.0;
+        return NS_OK;
+    }
 
     // A table without any known column, or without time, needs a map from the user.
     if (status == NS_OK && map->channels.count + map->controls.count == 0) {
@@ -306,15 +315,15 @@ static ns_status fill_map(inference* in, ns_data_map* map) {
     return status;
 }
 
-ns_status ns_data_map_infer(const char* path, const ns_model* model, const ns_allocator* allocator,
-                            ns_data_map** out, ns_error* error) {
+static ns_status infer_map(const char* path, const ns_model* model, bool all,
+                           const ns_allocator* allocator, ns_data_map** out, ns_error* error) {
     *out = NULL;
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     ns_table table;
     ns_table_options form = {.allow_missing = true, .names_only = true};
     ns_status status = ns_table_read(path, &form, &memory, &table, error);
     if (status != NS_OK) return status;
-    inference in = {.model = model, .table = &table, .path = path, .error = error};
+    inference in = {.model = model, .table = &table, .path = path, .all = all, .error = error};
     in.columns = nsi_alloc_zeroed(&memory, table.ncol * sizeof *in.columns);
     ns_data_map* map = nsi_data_map_create(path, &memory);
     status = in.columns && map ? fill_map(&in, map) : nsi_fail_nomem(error);
@@ -324,6 +333,20 @@ ns_status ns_data_map_infer(const char* path, const ns_model* model, const ns_al
         ns_data_map_free(map);
         return status;
     }
+    map->inferred = true;
     *out = map;
     return NS_OK;
+}
+
+ns_status ns_data_map_infer(const char* path, const ns_model* model, const ns_allocator* allocator,
+                            ns_data_map** out, ns_error* error) {
+    return infer_map(path, model, false, allocator, out, error);
+}
+
+ns_status nsi_data_map_infer_all(const char* path, const ns_model* model,
+                                 const ns_allocator* allocator, ns_data_map** out,
+                                 ns_error* error) {
+    ns_status status = infer_map(path, model, true, allocator, out, error);
+    if (status == NS_OK) (*out)->tolerant = true;
+    return status;
 }

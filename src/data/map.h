@@ -63,6 +63,10 @@ struct ns_data_map {
     NSI_ARRAY(const char*) controls;
     NSI_ARRAY(const char*) unused; // columns of an inferred map that are nothing of the model
     uint32_t nformula;
+    bool inferred; // columns were taken by their names
+    // For checks: rows whose time does not grow are left out, a control may be missing, and words of an
+    // inferred map's columns are missing numbers.
+    bool tolerant;
 };
 
 // Tables of keys: of a map, of a source, of how rows come onto the grid; and of `table` and channels.
@@ -87,6 +91,12 @@ ns_status nsi_map_add_channel(ns_data_map* map, nsi_map_source* source, nsi_map_
 ns_status nsi_map_add_control(ns_data_map* map, nsi_map_source* source, nsi_map_formula* value,
                               ns_error* error);
 
+// The map of ns_data_map_infer() with a channel for each column that has no meaning for the model, and
+// tolerant. A table without a time has rate 1.
+// @param model  NULL: of all columns but the time and the trajectory
+ns_status nsi_data_map_infer_all(const char* path, const ns_model* model,
+                                 const ns_allocator* allocator, ns_data_map** out, ns_error* error);
+
 // ---- dataset.c -----------------------------------------------------------------------------
 
 // ns_dataset_add() for text that stands for the file `path`.
@@ -98,6 +108,14 @@ void nsi_dataset_own_map(ns_dataset* data, ns_data_map* map);
 
 // Append a copy of a recording, which is on the grid; its file is called as it is.
 ns_status nsi_dataset_append(ns_dataset* data, const ns_recording* recording, ns_error* error);
+
+// Keep the rows of files that are added from now on, for nsi_dataset_rows(), until they are dropped.
+void nsi_dataset_keep_rows(ns_dataset* data);
+void nsi_dataset_drop_rows(ns_dataset* data);
+struct nsi_recording_rows;
+const struct nsi_recording_rows* nsi_dataset_rows(const ns_dataset* data,
+                                                  uint32_t recording); // or NULL
+const ns_data_map* nsi_dataset_map(const ns_dataset* data);
 
 // Gaussian noise on every sample of every channel, as a share of the channel's standard deviation over all
 // recordings: what a fit would make of worse sensors.

@@ -240,8 +240,37 @@ static ns_status check_sample_times(const nsi_stream* s, ns_error* error) {
     return NS_OK;
 }
 
+// Count rows whose time is missing or not after that of all rows before.
+static void count_late_rows(nsi_stream* s) {
+    double last = -INFINITY;
+    for (uint32_t k = 0; k < s->count; k++) {
+        if (s->times[k] > last) {
+            last = s->times[k];
+        } else if (s->late++ == 0) {
+            s->late_line = line_of(s, k);
+            s->late_time = s->times[k];
+        }
+    }
+}
+
+// Leave those rows out.
+static void drop_late_rows(nsi_stream* s) {
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < s->count; k++) {
+        if (!(kept == 0 ? !isnan(s->times[k]) : s->times[k] > s->times[kept - 1])) continue;
+        s->times[kept] = s->times[k];
+        s->rows[kept++] = s->rows[k];
+    }
+    s->count = kept;
+}
+
 static ns_status check_times(nsi_stream* s, ns_error* error) {
     if (s->map->row_samples > 0) return check_sample_times(s, error);
+    count_late_rows(s);
+    if (s->map->tolerant && !s->source->time_repair && s->late < s->count) {
+        drop_late_rows(s);
+        return NS_OK;
+    }
     bool grows = true;
     for (uint32_t k = 0; k < s->count; k++) {
         if (isnan(s->times[k])) {

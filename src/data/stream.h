@@ -20,12 +20,14 @@ typedef struct nsi_stream {
     nsi_arena* arena; // everything here is from it
 
     uint32_t count;
-    uint32_t* rows;                       // (count) of the table, in the order of time
-    double* times;                        // (count) s, growing
-    double spacing;                       // s, median; NaN for one row
-    uint32_t repaired;                    // rows that were moved or dropped
-    uint32_t cut_before, cut;             // rows until the source says `since`, from its `until` on
-    double* scratch;                      // (count)
+    uint32_t* rows;           // (count) of the table, in the order of time
+    double* times;            // (count) s, growing
+    double spacing;           // s, median; NaN for one row
+    uint32_t repaired;        // rows that were moved or dropped
+    uint32_t late, late_line; // rows whose time was missing or did not grow; the first one's line
+    double late_time;         // s: of that one
+    uint32_t cut_before, cut; // rows until the source says `since`, from its `until` on
+    double* scratch;          // (count)
     NSI_ARRAY(nsi_stream_column) columns; // a later one hides an earlier one of the same name
 } nsi_stream;
 
@@ -40,8 +42,8 @@ typedef struct nsi_stream_rows {
 
 // Take rows with their times, from where the source begins them up to where it ends them. The
 // arrays that do not come from the arena are freed by nsi_stream_free(), in any case.
-// @return NS_OK; NS_ERR_PARSE naming the row whose time is missing or does not grow, or when none
-//         is left; NS_ERR_NOMEM
+// @return NS_OK; NS_ERR_PARSE naming the row whose time is missing or does not grow (unless the map is
+//         tolerant: then such rows are left out and counted), or when none is left; NS_ERR_NOMEM
 ns_status nsi_stream_open(const ns_data_map* map, const nsi_map_source* source,
                           const nsi_stream_rows* rows, nsi_arena* arena, nsi_stream* out,
                           ns_error* error);

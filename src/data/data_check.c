@@ -1,0 +1,312 @@
+// Data checks: the table of checks, their findings, and how files and data sets come in.
+
+#include "data/check_state.h"
+
+#include "io/file.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const ns_choice severity_rows[] = {NS_DATA_SEVERITY_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_data_severities = NS_CHOICES("severity", severity_rows);
+static const ns_choice code_rows[] = {NS_DATA_CODE_MAP(NS_CHOICE_ROW)};
+const ns_choices ns_data_codes = NS_CHOICES("finding", code_rows);
+
+// ---- the checks ----------------------------------------------------------------------------------
+
+// In this order: later ones leave out what an earlier one explains.
+static const struct {
+    void (*run)(ns_data_check*);
+    const char* looks_at;
+} checks[] = {
+    {nsi_match_velocities, "velocities beside positions, for the checks below"},
+    {nsi_check_time, "times of rows"},
+    {nsi_check_milliseconds, "distances of rows, velocities beside positions, names"},
+    {nsi_check_wrapped, "steps of angles"},
+    {nsi_check_degrees, "velocities beside positions, joint limits, turns of 360, names"},
+    {nsi_check_millimetres, "velocities beside positions, joint limits, names"},
+    {nsi_check_velocities, "velocities beside positions"},
+    {nsi_check_joint_limits, "range of positions"},
+    {nsi_check_control_sign, "accelerations of the motion and of the model"},
+    {nsi_check_stuck, "runs of identical values"},
+    {nsi_check_outliers, "single values beside their neighbours"},
+    {nsi_check_missing, "gaps"},
+    {nsi_check_constant, "range"},
+    {nsi_check_duplicates, "numbers and places of recordings"},
+    {nsi_check_unknown_columns, "names of columns"},
+};
+
+// ---- findings ------------------------------------------------------------------------------------
+
+void nsi_places_add(nsi_places* places, const nsi_checked_recording* recording,
+                    const nsi_samples* samples, uint32_t row) {
+    places->count++;
+    if (places->last != recording) places->recordings++;
+    places->last = recording;
+    if (places->kept == NSI_MAX_PLACES) return;
+    const ns_recording* r = recording->recording;
+    places->data[places->kept++] = (ns_data_place){
+        r->name, r->file, samples->lines ? samples->lines[row] : 0, samples->times[row]};
+}
+
+const char* nsi_places_text(const nsi_places* places, char text[NSI_WHERE_SIZE]) {
+    char recordings[40] = "";
+    if (places->recordings > 1) {
+        snprintf(recordings, sizeof recordings, " in %u recordings", places->recordings);
+    }
+    snprintf(text, NSI_WHERE_SIZE, ", %u time%s%s, %sat %.6g s", places->count,
+             places->count == 1 ? "" : "s", recordings, places->count == 1 ? "" : "first ",
+             places->data[0].time);
+    return text;
+}
+
+bool nsi_was_found(const ns_data_check* c, ns_data_code code, const char* channel) {
+    for (uint32_t k = 0; k < c->findings.count; k++) {
+        const ns_data_finding* f = &c->findings.data[k];
+        if (f->code != code) continue;
+        if (!channel || (f->channel && strcmp(f->channel, channel) == 0)) return true;
+    }
+    return false;
+}
+
+static const char* keep(ns_data_check* c, const char* text) {
+    const char* copy = text ? nsi_arena_string(&c->arena, text, strlen(text)) : NULL;
+    if (text && !copy) c->failed = true;
+    return copy ? copy : "";
+}
+
+// "run.csv:12: q_elbow: message; advice"
+static const char* finding_text(ns_data_check* c, const ns_data_finding* f) {
+    char text[1600], line[20] = "";
+    const ns_data_place* place = f->nplace > 0 ? &f->places[0] : NULL;
+    const char* file = place ? place->file : c->nrecording > 0 ? c->recordings[0].stats.file : "";
+    if (place && place->line > 0) snprintf(line, sizeof line, ":%u", place->line);
+    snprintf(text, sizeof text, "%.300s%s%s%.200s%s%.600s; %.400s", file, line, *file ? ": " : "",
+             f->channel ? f->channel : "", f->channel ? ": " : "", f->message, f->advice);
+    return keep(c, text);
+}
+
+void nsi_find(ns_data_check* c, ns_data_code code, ns_data_severity severity, const char* channel,
+              const nsi_places* places, double value, const char* advice, const char* format, ...) {
+    char message[600];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    ns_data_finding f = {.code = code,
+                         .severity = severity,
+                         .channel = channel,
+                         .count = places ? places->count : 1,
+                         .value = value,
+                         .message = keep(c, message),
+                         .advice = keep(c, advice)};
+    if (places && places->kept > 0) {
+        ns_data_place* copy = nsi_arena_alloc(&c->arena, places->kept * sizeof *copy);
+        if (copy) memcpy(copy, places->data, places->kept * sizeof *copy);
+        if (!copy) c->failed = true;
+        f.places = copy;
+        f.nplace = copy ? places->kept : 0;
+    }
+    f.text = finding_text(c, &f);
+    if (!nsi_array_push(&c->allocator, &c->findings, f)) c->failed = true;
+}
+
+// The most severe first, otherwise as they were found.
+static void sort_findings(ns_data_check* c) {
+    for (uint32_t k = 1; k < c->findings.count; k++) {
+        ns_data_finding f = c->findings.data[k];
+        uint32_t to = k;
+        for (; to > 0 && c->findings.data[to - 1].severity < f.severity; to--) {
+            c->findings.data[to] = c->findings.data[to - 1];
+        }
+        c->findings.data[to] = f;
+    }
+}
+
+// ---- running -------------------------------------------------------------------------------------
+
+static ns_data_check* create_check(const ns_model* model, const ns_allocator* allocator) {
+    ns_allocator memory = allocator ? *allocator : ns_default_allocator();
+    ns_data_check* c = nsi_alloc_zeroed(&memory, sizeof *c);
+    if (c) *c = (ns_data_check){.allocator = memory, .arena.allocator = memory, .model = model};
+    return c;
+}
+
+static bool take_recordings(ns_data_check* c, const ns_dataset* const* sets,
+                            const char* const* names, uint32_t nset) {
+    uint32_t count = 0, at = 0;
+    for (uint32_t s = 0; s < nset; s++) count += ns_dataset_recording_count(sets[s]);
+    c->recordings = nsi_arena_alloc(&c->arena, ((size_t)count + 1) * sizeof *c->recordings);
+    if (!c->recordings) return false;
+    for (uint32_t s = 0; s < nset; s++) {
+        const char* name = keep(c, names[s]);
+        for (uint32_t k = 0; k < ns_dataset_recording_count(sets[s]); k++) {
+            const ns_recording* r = ns_dataset_recording(sets[s], k);
+            c->recordings[at++] =
+                (nsi_checked_recording){.recording = r,
+                                        .data = sets[s],
+                                        .rows = nsi_dataset_rows(sets[s], k),
+                                        .stats = {.name = r->name, .file = r->file, .set = name}};
+        }
+    }
+    c->nrecording = count;
+    return true;
+}
+
+static ns_status run_checks(ns_data_check* c, const ns_dataset* const* sets,
+                            const char* const* names, uint32_t nset, ns_error* error) {
+    c->map = nsi_dataset_map(sets[0]);
+    // A table without a time has rows that were counted.
+    const nsi_map_source* source = c->map->sources.count > 0 ? &c->map->sources.data[0] : NULL;
+    c->has_time = !(c->map->inferred && source && !source->time.formula && !source->time.each);
+    if (!take_recordings(c, sets, names, nset) || !nsi_signals_create(c))
+        return nsi_fail_nomem(error);
+    nsi_statistics_fill(c);
+    for (size_t k = 0; k < sizeof checks / sizeof *checks && c->nrecording > 0; k++)
+        checks[k].run(c);
+    sort_findings(c);
+    nsi_free(&c->allocator, c->scratch);
+    c->scratch = NULL;
+    return c->failed ? nsi_fail_nomem(error) : NS_OK;
+}
+
+static bool same_channels(const ns_dataset* a, const ns_dataset* b) {
+    uint32_t n = ns_dataset_channel_count(a), m = ns_dataset_control_count(a);
+    if (n != ns_dataset_channel_count(b) || m != ns_dataset_control_count(b)) return false;
+    for (uint32_t k = 0; k < n; k++) {
+        if (strcmp(ns_dataset_channel(a, k)->name, ns_dataset_channel(b, k)->name) != 0)
+            return false;
+    }
+    for (uint32_t k = 0; k < m; k++) {
+        if (strcmp(ns_dataset_control(a, k), ns_dataset_control(b, k)) != 0) return false;
+    }
+    return true;
+}
+
+ns_status ns_data_check_sets(const ns_dataset* const* sets, const char* const* names, uint32_t nset,
+                             const ns_model* model, const ns_allocator* allocator,
+                             ns_data_check** out, ns_error* error) {
+    *out = NULL;
+    for (uint32_t k = 1; k < nset; k++) {
+        if (same_channels(sets[0], sets[k])) continue;
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "ns_data_check_sets: the channels of the sets differ");
+    }
+    if (nset == 0) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_data_check_sets: there are no sets");
+    ns_data_check* c = create_check(model, allocator);
+    if (!c) return nsi_fail_nomem(error);
+    ns_status status = run_checks(c, sets, names, nset, error);
+    if (status == NS_OK) {
+        *out = c;
+    } else {
+        ns_data_check_free(c);
+    }
+    return status;
+}
+
+// ---- files ---------------------------------------------------------------------------------------
+
+static ns_status load_map(ns_data_check* c, const ns_data_check_options* o, ns_error* error) {
+    if (o->map) {
+        ns_status status = ns_data_map_load(o->map, &c->allocator, &c->own_map, error);
+        if (status == NS_OK) c->own_map->tolerant = true;
+        return status;
+    }
+    // By the first file that has a header.
+    ns_status status = NS_OK;
+    for (uint32_t k = 0; k < o->nfile; k++) {
+        status = nsi_data_map_infer_all(o->files[k], o->model, &c->allocator, &c->own_map, error);
+        if (status == NS_OK || status == NS_ERR_NOMEM) return status;
+    }
+    return status;
+}
+
+static void find_unreadable(ns_data_check* c, const char* path, const char* why) {
+    nsi_places places = {.kept = 1, .count = 1, .recordings = 1};
+    const char* name = keep(c, path);
+    places.data[0] = (ns_data_place){name, name, 0, NAN};
+    // The message begins with the file, and says what to do.
+    nsi_find(c, NS_DATA_UNREADABLE, NS_DATA_PROBLEM, NULL, &places, NAN, "", "%s", why);
+    if (c->findings.count > 0) c->findings.data[c->findings.count - 1].text = keep(c, why);
+}
+
+ns_status ns_data_check_files(const ns_data_check_options* o, const ns_allocator* allocator,
+                              ns_data_check** out, ns_error* error) {
+    *out = NULL;
+    if (!o || o->nfile == 0) return nsi_fail(error, NS_ERR_ARGUMENT, "there are no files to check");
+    ns_data_check* c = create_check(o->model, allocator);
+    if (!c) return nsi_fail_nomem(error);
+
+    // One data set of all files, with the rows as they are.
+    ns_status status = load_map(c, o, error);
+    if (status == NS_OK) {
+        status = ns_dataset_create(c->own_map, o->period, &c->allocator, &c->own_data, error);
+    }
+    if (status == NS_OK) nsi_dataset_keep_rows(c->own_data);
+    for (uint32_t k = 0; k < o->nfile && status == NS_OK; k++) {
+        ns_error inner = {0};
+        status = ns_dataset_add(c->own_data, o->files[k], NULL, &inner);
+        if (status == NS_OK) continue;
+        if (status == NS_ERR_NOMEM) {
+            nsi_fail_nomem(error);
+            break;
+        }
+        find_unreadable(c, o->files[k], inner.message);
+        status = NS_OK;
+    }
+    const char* names[] = {""};
+    const ns_dataset* sets[] = {c->own_data};
+    if (status == NS_OK) status = run_checks(c, sets, names, 1, error);
+    if (status == NS_OK) {
+        *out = c;
+    } else {
+        ns_data_check_free(c);
+    }
+    return status;
+}
+
+void ns_data_check_free(ns_data_check* c) {
+    if (!c) return;
+    ns_allocator memory = c->allocator;
+    ns_dataset_free(c->own_data);
+    ns_data_map_free(c->own_map);
+    nsi_free(&memory, c->scratch);
+    nsi_array_free(&memory, &c->findings);
+    nsi_arena_free(&c->arena);
+    nsi_free(&memory, c);
+}
+
+// ---- reading -------------------------------------------------------------------------------------
+
+uint32_t ns_data_check_finding_count(const ns_data_check* c) {
+    return c->findings.count;
+}
+const ns_data_finding* ns_data_check_finding(const ns_data_check* c, uint32_t number) {
+    return number < c->findings.count ? &c->findings.data[number] : NULL;
+}
+uint32_t ns_data_check_count(const ns_data_check* c, ns_data_severity severity) {
+    uint32_t count = 0;
+    while (count < c->findings.count && c->findings.data[count].severity >= severity) count++;
+    return count;
+}
+uint32_t ns_data_check_channel_count(const ns_data_check* c) {
+    return c->nsignal;
+}
+const ns_data_channel* ns_data_check_channel(const ns_data_check* c, uint32_t number) {
+    return number < c->nsignal ? &c->signals[number].stats : NULL;
+}
+uint32_t ns_data_check_recording_count(const ns_data_check* c) {
+    return c->nrecording;
+}
+const ns_data_recording* ns_data_check_recording(const ns_data_check* c, uint32_t number) {
+    return number < c->nrecording ? &c->recordings[number].stats : NULL;
+}
+uint32_t ns_data_check_rows(const ns_data_check* c, uint32_t recording, uint32_t channel,
+                            const double** times, const double** values) {
+    const nsi_samples* s = &c->recordings[recording].samples[channel];
+    *times = s->times;
+    *values = s->x;
+    return s->count;
+}

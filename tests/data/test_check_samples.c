@@ -1,0 +1,164 @@
+// Checks of single channels: outliers, stuck, wrapped and missing values, limits, constants.
+
+#include "data/check_rig.h"
+
+// ---- outliers ------------------------------------------------------------------------------------
+
+static void outliers_are_found_and_counted(void** state) {
+    (void)state;
+    for (int k = 0; k < NOISE_LEVELS; k++) {
+        recording* r = rig_record(noise_levels[k], 11);
+        r->x[100][Q_SLIDE] = 5.0; // a marker of a lost sample
+        r->x[350][Q_SLIDE] -= 1.0;
+        r->x[351][Q_SLIDE] -= 1.0; // two in a row
+        checked c = rig_check(r, NULL, NULL);
+        const ns_data_finding* f =
+            rig_must_find(c.check, NS_DATA_OUTLIERS, "q_slide", "run.csv:102: q_slide: ");
+        assert_int_equal(f->count, 2);
+        assert_int_equal(f->places[1].line, 352);
+        rig_drop(&c);
+        free(r);
+    }
+}
+
+// ---- stuck values --------------------------------------------------------------------------------
+
+static void stuck_values_are_found(void** state) {
+    (void)state;
+    for (int k = 0; k < NOISE_LEVELS; k++) {
+        recording* r = rig_record(noise_levels[k], 13);
+        for (int i = 201; i < 240; i++) r->x[i][Q_HINGE] = r->x[200][Q_HINGE];
+        checked c = rig_check(r, NULL, NULL);
+        const ns_data_finding* f =
+            rig_must_find(c.check, NS_DATA_STUCK, "q_hinge", "run.csv:202: q_hinge: ");
+        assert_int_equal(f->count, 1);
+        close_to("seconds", f->value, 0.39, 1e-6);
+        rig_drop(&c);
+        free(r);
+    }
+}
+
+// A joint at rest with an encoder, while the other one moves, is not stuck.
+static void rest_is_not_stuck(void** state) {
+    (void)state;
+    recording* r = rig_record(0.0, 13);
+    for (int k = 0; k < ROWS; k++) {
+        double t = PERIOD * k, rest = t < 3.0 ? 0.2 : 0.2 + 0.3 * (t - 3.0) * (t - 3.0) * (8.0 - t);
+        if (t > 5.0) rest = 0.2 + 0.3 * 4.0 * 3.0;
+        r->x[k][Q_HINGE] = 0.0015 * round(rest / 0.0015);
+        r->x[k][QD_HINGE] = NAN;
+    }
+    const char* path = rig_write("rest.csv", r, NULL);
+    ns_data_check* check = rig_check_files(&path, 1, NULL, NULL);
+    assert_null(rig_find(check, NS_DATA_STUCK, "q_hinge"));
+    ns_data_check_free(check);
+    free(r);
+}
+
+// ---- wrapped angles ------------------------------------------------------------------------------
+
+static void wrapped_angles_are_found(void** state) {
+    (void)state;
+    for (int k = 0; k < NOISE_LEVELS; k++) {
+        for (int degrees = 0; degrees < 2; degrees++) {
+            recording* r = rig_record(noise_levels[k], 17);
+            ns_rng rng = ns_rng_seed(4);
+            double turn = degrees ? 360.0 : 2.0 * PI;
+            int jumps = 0, first = 0;
+            for (int i = 0; i < ROWS; i++) {
+                double angle =
+                    0.3 + 2.5 * PERIOD * i + noise_levels[k] * ns_rng_normal(&rng); // rad
+                angle = angle * turn / (2.0 * PI);
+                r->x[i][Q_HINGE] = angle - turn * round(angle / turn);
+                r->x[i][QD_HINGE] = 2.5 * turn / (2.0 * PI);
+                bool jump = i > 0 && fabs(r->x[i][Q_HINGE] - r->x[i - 1][Q_HINGE]) > 0.5 * turn;
+                jumps += jump;
+                if (jump && first == 0) first = i;
+            }
+            assert_true(jumps >= 3 && jumps < 20);
+            checked c = rig_check(r, NULL, NULL);
+            const ns_data_finding* f =
+                rig_must_find(c.check, NS_DATA_WRAPPED, "q_hinge", degrees ? "(360)" : "(2 pi)");
+            assert_int_equal(f->count, jumps);
+            assert_int_equal(f->places[0].line, first + 2);
+            assert_says(f->advice, degrees ? "unwrap(q_hinge * deg)" : "unwrap(q_hinge)");
+            assert_null(rig_find(c.check, NS_DATA_OUTLIERS, "q_hinge"));
+            // Steps of 360 also say that it is in degrees.
+            assert_int_equal(rig_find(c.check, NS_DATA_DEGREES, "q_hinge") != NULL, degrees);
+            rig_drop(&c);
+            free(r);
+        }
+    }
+}
+
+// ---- limits --------------------------------------------------------------------------------------
+
+static void values_beyond_limits_are_found(void** state) {
+    (void)state;
+    for (int k = 0; k < NOISE_LEVELS; k++) {
+        recording* r = rig_record(noise_levels[k], 19);
+        for (int i = 0; i < ROWS; i++) r->x[i][Q_HINGE] += PI; // another zero
+        checked c = rig_check(r, NULL, NULL);
+        const ns_data_finding* f = rig_must_find(c.check, NS_DATA_JOINT_LIMITS, "q_hinge",
+                                                 "the joint's limits are -2.5 and 2.5");
+        assert_true(f->count > ROWS / 4);
+        assert_null(rig_find(c.check, NS_DATA_JOINT_LIMITS, "q_slide"));
+        rig_drop(&c);
+        free(r);
+    }
+}
+
+// ---- missing and constant ------------------------------------------------------------------------
+
+static void missing_samples_are_counted(void** state) {
+    (void)state;
+    recording* r = rig_record(1e-3, 23);
+    for (int i = 100; i < 300; i++) r->x[i][Q_SLIDE] = NAN;
+    r->x[500][Q_SLIDE] = NAN;
+    // A channel of a fifth of the rate misses nothing.
+    for (int i = 0; i < ROWS; i++) {
+        if (i % 5 != 0) r->x[i][QD_HINGE] = NAN;
+    }
+    checked c = rig_check(r, NULL, NULL);
+    const ns_data_finding* f =
+        rig_must_find(c.check, NS_DATA_MISSING, "q_slide", "run.csv:302: q_slide: 25 %");
+    assert_int_equal(f->severity, NS_DATA_WARNING);
+    assert_int_equal(f->count, 2);
+    assert_int_equal(ns_data_check_channel(c.check, 0)->missing, 201);
+    assert_null(rig_find(c.check, NS_DATA_MISSING, "qd_hinge"));
+    close_to("rate", ns_data_check_channel(c.check, 3)->rate, 20.0, 1e-6);
+    rig_drop(&c);
+
+    // Nothing at all.
+    for (int i = 0; i < ROWS; i++) r->x[i][Q_SLIDE] = NAN;
+    for (int i = 0; i < ROWS; i++) r->x[i][QD_SLIDE] = 0.25;
+    c = rig_check(r, NULL, NULL);
+    rig_must_find(c.check, NS_DATA_MISSING, "q_slide", "it has no numbers");
+    f = rig_must_find(c.check, NS_DATA_CONSTANT, "qd_slide", "0.25 in all samples");
+    assert_int_equal(f->severity, NS_DATA_NOTE);
+    rig_drop(&c);
+    free(r);
+}
+
+static void unknown_columns_are_noted(void** state) {
+    (void)state;
+    recording* r = rig_record(1e-3, 23);
+    checked c = rig_check(r, "t,q_slide,q_hing,qd_slide,qd_hinge,tau_slide", NULL);
+    rig_must_find(c.check, NS_DATA_UNKNOWN_COLUMN, "q_hing", "no quantity of this name");
+    assert_null(rig_find(c.check, NS_DATA_UNKNOWN_COLUMN, "q_slide"));
+    rig_drop(&c);
+    free(r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outliers_are_found_and_counted),
+        cmocka_unit_test(stuck_values_are_found),
+        cmocka_unit_test(rest_is_not_stuck),
+        cmocka_unit_test(wrapped_angles_are_found),
+        cmocka_unit_test(values_beyond_limits_are_found),
+        cmocka_unit_test(missing_samples_are_counted),
+        cmocka_unit_test(unknown_columns_are_noted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
