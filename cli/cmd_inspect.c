@@ -168,8 +168,19 @@ static void print_actuators(const ns_model* model) {
                ns_choice_name(&ns_actuator_types, (int)a->type), a->joint, a->gear);
         print_if("kp", a->kp);
         print_if("kd", a->kd);
+        if (a->type == NS_ACTUATOR_GENERAL) {
+            print_vector(", gain", a->gain, 3);
+            print_vector(", bias", a->bias, 3);
+        }
+        if (a->dynamics != NS_DYNAMICS_NONE) {
+            printf(", %s", ns_choice_name(&ns_actuator_dynamics_types, (int)a->dynamics));
+            if (a->dynamics != NS_DYNAMICS_INTEGRATOR) printf(" of %g s", a->time_constant);
+        }
         if (a->control_limited) printf(", u %g to %g", a->control_lower, a->control_upper);
         if (a->force_limited) printf(", force %g to %g", a->force_lower, a->force_upper);
+        if (a->activation_limited) {
+            printf(", activation %g to %g", a->activation_lower, a->activation_upper);
+        }
         printf("\n");
     }
 }
@@ -414,6 +425,18 @@ static void json_actuator(ns_json* j, const ns_actuator_def* a) {
     }
     if (a->force_limited) {
         ns_json_numbers(j, "force_limits", (double[]){a->force_lower, a->force_upper}, 2);
+    }
+    if (a->type == NS_ACTUATOR_GENERAL) {
+        ns_json_numbers(j, "gain", a->gain, 3);
+        ns_json_numbers(j, "bias", a->bias, 3);
+    }
+    if (a->dynamics != NS_DYNAMICS_NONE) {
+        ns_json_text(j, "dynamics", ns_choice_name(&ns_actuator_dynamics_types, (int)a->dynamics));
+        ns_json_number(j, "time_constant", a->time_constant);
+    }
+    if (a->activation_limited) {
+        ns_json_numbers(j, "activation_limits",
+                        (double[]){a->activation_lower, a->activation_upper}, 2);
     }
     ns_json_close(j);
 }

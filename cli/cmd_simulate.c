@@ -179,16 +179,18 @@ static int read_initial_states(simulation* s) {
     return cli_set_start("simulate", s->model, &s->initial, s->start.x);
 }
 
-// Series-elastic motors start where their controls do, unless they were placed.
+// Series-elastic motors start where their controls do, unless they were placed. Activations start at 0.
 static bool place_motors(simulation* s) {
     uint32_t first = s->io.n.nq + s->io.n.nv, nx = s->io.z.nx;
-    if (s->io.nmotor == 0 || s->start.has_motors) return true;
+    if (s->io.nactuator_state == 0 || s->start.has_motors) return true;
     double* c = cli_zeros(s->io.z.nc);
     bool ok = c != NULL;
     for (uint32_t n = 0; n < s->start.count && ok; n++) {
         ok = controls_fill(&s->controls, n, 0, 1, s->io.z.timestep, c);
-        for (uint32_t k = 0; k < s->io.nmotor && ok; k++) {
-            s->start.x[(size_t)n * nx + first + k] = c[model_io_motor_actuator(&s->io, k)];
+        for (uint32_t k = 0; k < s->io.nactuator_state && ok; k++) {
+            uint32_t actuator = model_io_state_actuator(&s->io, k);
+            if (ns_model_actuator(s->model, actuator)->dynamics != NS_DYNAMICS_NONE) continue;
+            s->start.x[(size_t)n * nx + first + k] = c[actuator];
         }
     }
     free(c);

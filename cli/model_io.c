@@ -2,8 +2,10 @@
 
 #include "model_io.h"
 
-static bool has_motor(const ns_model* model, uint32_t actuator) {
-    return ns_model_actuator(model, actuator)->type == NS_ACTUATOR_SERIES_ELASTIC;
+// Series-elastic actuators keep the angle of their motor, others their activation.
+static bool has_state(const ns_model* model, uint32_t actuator) {
+    const ns_actuator_def* def = ns_model_actuator(model, actuator);
+    return def->type == NS_ACTUATOR_SERIES_ELASTIC || def->dynamics != NS_DYNAMICS_NONE;
 }
 
 bool model_io_create(model_io* io, const cli_model* source, const ns_system* system) {
@@ -12,7 +14,7 @@ bool model_io_create(model_io* io, const cli_model* source, const ns_system* sys
                      .system = system,
                      .n = ns_model_get_sizes(source->model),
                      .z = ns_system_get_sizes(system)};
-    for (uint32_t k = 0; k < io->n.nu; k++) io->nmotor += has_motor(io->model, k);
+    for (uint32_t k = 0; k < io->n.nu; k++) io->nactuator_state += has_state(io->model, k);
     ns_error error;
     if (ns_io_names_create(system, &io->names, &error) != NS_OK) {
         cli_fail("%s", error.message);
@@ -39,9 +41,9 @@ const char* model_io_control_name(const model_io* io, uint32_t index, bool by_in
                     : ns_io_names_control(io->names, index);
 }
 
-uint32_t model_io_motor_actuator(const model_io* io, uint32_t k) {
+uint32_t model_io_state_actuator(const model_io* io, uint32_t k) {
     for (uint32_t a = 0; a < io->n.nu; a++) {
-        if (has_motor(io->model, a) && k-- == 0) return a;
+        if (has_state(io->model, a) && k-- == 0) return a;
     }
     return UINT32_MAX;
 }

@@ -13,7 +13,7 @@ typedef struct model_io {
     const ns_system* system;
     ns_model_sizes n;
     ns_system_sizes z;
-    uint32_t nmotor; // series-elastic actuators: states after coordinates and velocities
+    uint32_t nactuator_state; // after coordinates and velocities: motors and activations
     ns_io_names* names;
 } model_io;
 
@@ -26,7 +26,7 @@ void model_io_free(model_io* io);
 const char* model_io_state_name(const model_io* io, uint32_t index, bool by_index);
 const char* model_io_control_name(const model_io* io, uint32_t index, bool by_index);
 
-// The actuator (its number, also among the controls) that motor k of the state belongs to.
-uint32_t model_io_motor_actuator(const model_io* io, uint32_t k);
+// The actuator (its number, also among the controls) that state k of actuators belongs to.
+uint32_t model_io_state_actuator(const model_io* io, uint32_t k);
 
 #endif

@@ -214,10 +214,11 @@ static bool normalize_rows(const model_io* p, const ns_table* table, const char*
     return true;
 }
 
-// Motors are where their controls are.
+// Motors are where their controls are; activations are zero.
 static void rest_motors(const model_io* p, states* s) {
-    for (uint32_t m = 0; m < p->nmotor; m++) {
-        uint32_t index = p->n.nq + p->n.nv + m, actuator = model_io_motor_actuator(p, m);
+    for (uint32_t m = 0; m < p->nactuator_state; m++) {
+        uint32_t index = p->n.nq + p->n.nv + m, actuator = model_io_state_actuator(p, m);
+        if (ns_model_actuator(p->model, actuator)->dynamics != NS_DYNAMICS_NONE) continue;
         for (size_t row = 0; row < s->count; row++) {
             s->x[row * p->z.nx + index] = s->c[row * p->z.nc + actuator];
         }
@@ -269,7 +270,7 @@ bool states_read(const model_io* p, const ns_table* table, const char* path, uin
         for (uint32_t k = 0; k < table->ncol; k++) {
             uint32_t first = p->n.nq + p->n.nv;
             bool motor = columns[k].kind == NS_IO_STATE && columns[k].index >= first &&
-                         columns[k].index < first + p->nmotor;
+                         columns[k].index < first + p->nactuator_state;
             out->has_motors = out->has_motors || motor;
             out->has_controls = out->has_controls || columns[k].kind == NS_IO_CONTROL;
         }

@@ -107,6 +107,9 @@ typedef struct ns_link_def {
     double limit_stiffness; ///< N m/rad or N/m beyond a limit. Default NS_LIMIT_AUTO
     double limit_damping;   ///< N m s/rad or N s/m while beyond a limit. Default NS_LIMIT_AUTO
 
+    bool drive_limited; ///< clamp the sum of all actuators' forces on a joint with an axis to
+    double drive_lower, drive_upper; ///< N m or N. Default false, 0, 0
+
     const char* mimic; ///< an earlier joint (revolute or prismatic) that this one follows:
     double
         mimic_multiplier; ///< q = multiplier * q_mimic + offset; the joint then has no coordinate
@@ -251,28 +254,57 @@ typedef struct ns_contact_def {
 
 NS_API ns_contact_def ns_default_contact_def(void);
 
-/// Actuators. The motor of a series-elastic one is at angle u; du/dt is its rate over the last step,
-/// held in the state.
+/// Actuator laws: the scalar force of an actuator. `s` is its input: the control, or the activation where
+/// `dynamics` makes one of it. Length x and velocity v are those of its transmission: gear q and
+/// gear qd on a joint with an axis. The joint feels gear times the force. The motor of a
+/// series-elastic actuator is at angle u; du/dt is its rate over the last step, held in the state.
 #define NS_ACTUATOR_TYPE_MAP(X)                                                                    \
-    X(NS_ACTUATOR_TORQUE, "torque", "tau = gear * u")                                              \
-    X(NS_ACTUATOR_POSITION, "position", "tau = gear * (kp (u - gear q) - kd gear qd)")             \
-    X(NS_ACTUATOR_VELOCITY, "velocity", "tau = gear * kd (u - gear qd)")                           \
-    X(NS_ACTUATOR_SERIES_ELASTIC, "series-elastic",                                                \
-      "tau = gear * (kp (u - gear q) + kd (du/dt - gear qd))")
+    X(NS_ACTUATOR_TORQUE, "torque", "force = s")                                                   \
+    X(NS_ACTUATOR_POSITION, "position", "force = kp (s - x) - kd v")                               \
+    X(NS_ACTUATOR_VELOCITY, "velocity", "force = kd (s - v)")                                      \
+    X(NS_ACTUATOR_SERIES_ELASTIC, "series-elastic", "force = kp (u - x) + kd (du/dt - v)")         \
+    X(NS_ACTUATOR_GENERAL, "general",                                                              \
+      "force = (gain0 + gain1 x + gain2 v) s + bias0 + bias1 x + bias2 v")
 
 typedef enum ns_actuator_type { NS_ACTUATOR_TYPE_MAP(NS_CHOICE_VALUE) } ns_actuator_type;
 extern NS_API const ns_choices ns_actuator_types;
 
+/// Activation dynamics. The activation a is a state of the system, act/<actuator>, and a step is dt.
+#define NS_DYNAMICS_MAP(X)                                                                         \
+    X(NS_DYNAMICS_NONE, "none", "the force follows the control at once; no state")                 \
+    X(NS_DYNAMICS_INTEGRATOR, "integrator", "da/dt = u")                                           \
+    X(NS_DYNAMICS_FILTER, "filter", "da/dt = (u - a) / time_constant, by Euler's method")          \
+    X(NS_DYNAMICS_FILTER_EXACT, "filterexact", "the same, exact for a control held over a step")
+
+typedef enum ns_actuator_dynamics { NS_DYNAMICS_MAP(NS_CHOICE_VALUE) } ns_actuator_dynamics;
+extern NS_API const ns_choices ns_actuator_dynamics_types;
+
 typedef struct ns_actuator_def {
-    const char* name;  ///< NULL: "<joint>_motor"
-    const char* joint; ///< a revolute or prismatic joint with a coordinate
+    const char* name;  ///< NULL: "<joint>_motor", followed by its number where that is taken
+    const char* joint; ///< a joint with coordinates of its own
     ns_actuator_type type;
     double gear;          ///< default 1
     double kp, kd;        ///< default 0
+    double damping_ratio; ///< positive, of a position actuator with kd = 0: kd = 2 damping_ratio
+        ///< sqrt(kp m), with m the joint's entry of the mass matrix at coordinates
+        ///< 0, over gear^2. Default 0: kd as given
     bool control_limited; ///< clamp u to
     double control_lower, control_upper;
-    bool force_limited; ///< clamp tau / gear to
+    bool force_limited; ///< clamp the force to
     double force_lower, force_upper;
+
+    /// On a spherical joint the torque is gear * direction[0..2] in the link's frame; on a floating one
+    /// the force gear * direction[0..2] acts along the velocities (in the world) and the torque gear *
+    /// direction[3..5]. Length: the rotation vector of a spherical joint times that; 0 of a
+    /// floating one. Not used on joints with an axis. Default 1 0 0 0 0 0
+    double direction[6];
+    bool in_parent; ///< the torque's direction is in the frame of the parent, not of the link
+
+    double gain[3], bias[3];       ///< of a general actuator. Default 1 0 0 and 0 0 0
+    ns_actuator_dynamics dynamics; ///< default NS_DYNAMICS_NONE
+    double time_constant;          ///< s, positive, of filters. Default 1
+    bool activation_limited;       ///< clamp the activation after each step to
+    double activation_lower, activation_upper;
 } ns_actuator_def;
 
 NS_API ns_actuator_def ns_default_actuator_def(void);
@@ -435,7 +467,8 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   joint/<j>/origin/x..z and origin/rx ry rz (a rotation vector, added to the orientation, so 0)
 ///   joint/<j>/axis/x..z, stiffness, rest, damping, friction, friction_velocity, armature, lower,
 ///   upper, limit_stiffness, limit_damping
-///   actuator/<a>/gear, kp, kd
+///   actuator/<a>/gear, kp, kd; where the actuator has them: time_constant, gain/0..2, bias/0..2,
+///   control_lower, control_upper, force_lower, force_upper, activation_lower, activation_upper
 ///   geom/<g>/origin/x..z and origin/rx ry rz (as for joints), and its sizes: radius, half_length,
 ///   half/x..z, height, half_thickness, scale/x..z; of geometries that are in a pair
 ///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
@@ -467,7 +500,11 @@ typedef enum ns_param_kind {
     NS_PARAM_GEOM_ORIGIN,
     NS_PARAM_GEOM_ROTATION,
     NS_PARAM_GEOM_SIZE,
-    NS_PARAM_CONTACT ///< component: its number among the parameters of a pair
+    NS_PARAM_CONTACT, ///< component: its number among the parameters of a pair
+    NS_PARAM_ACTUATOR_TIME_CONSTANT,
+    NS_PARAM_ACTUATOR_GAIN,
+    NS_PARAM_ACTUATOR_BIAS,
+    NS_PARAM_ACTUATOR_LIMIT ///< of control, force and activation
 } ns_param_kind;
 
 typedef struct ns_param {

@@ -60,7 +60,7 @@ static const char* find_actuator(const ns_model* model, const char* joint, const
     for (uint32_t a = 0; a < model->sizes.nu; a++) {
         const ns_actuator_def* def = ns_model_actuator(model, a);
         if (name && strcmp(def->name, name) == 0) return def->name;
-        if (!joint || strcmp(def->joint, joint) != 0) continue;
+        if (!joint || !def->joint || strcmp(def->joint, joint) != 0) continue;
         if (found) return NULL;
         found = def->name;
     }
@@ -69,7 +69,8 @@ static const char* find_actuator(const ns_model* model, const char* joint, const
 
 static bool has_actuator(const ns_model* model, const char* joint) {
     for (uint32_t a = 0; a < model->sizes.nu; a++) {
-        if (strcmp(ns_model_actuator(model, a)->joint, joint) == 0) return true;
+        const char* driven = ns_model_actuator(model, a)->joint;
+        if (driven && strcmp(driven, joint) == 0) return true;
     }
     return false;
 }

@@ -1,5 +1,5 @@
-// Forces of joints: spring, damper, Coulomb friction, soft limits, actuators. Each is a named
-// quantity.
+// Forces of joints: spring, damper, Coulomb friction, soft limits, and those of actuators
+// (actuators.c). Each is a named quantity.
 
 #include "dyn/robot.h"
 #include "expr/trace.h"
@@ -49,18 +49,11 @@ static ns_expr limit_force(const nsi_robot* robot, uint32_t link, ns_expr q, ns_
                   ns_select(ns_gt(above, zero), down, zero));
 }
 
-// A force that cannot be other than zero needs no slope.
-static bool is_zero_force(const nsi_robot* robot, ns_expr x) {
-    if (!ns_expr_is_valid(x)) return true;
-    const nsi_node* node = &robot->graph->nodes.data[x.id];
-    return node->op == NSI_CONST && node->value == 0.0;
-}
-
 // How friction f resists the velocity over a step. Its derivative is not enough: it vanishes beyond
 // friction_velocity, where a step that friction ends would overshoot, and tremble for ever. The secant
 // -f / qd is the larger one and cannot reverse the velocity, whatever inertia the joint moves.
 static ns_expr friction_slope(const nsi_robot* robot, uint32_t link, ns_expr f, ns_expr qd) {
-    if (is_zero_force(robot, f)) return ns_const(0.0);
+    if (nsi_robot_is_zero(robot, f)) return ns_const(0.0);
     ns_expr tangent, small = ns_const(1e-4); // the two differ by 1e-8 of themselves there
     ns_gradient(f, 1, &qd, &tangent);
     ns_expr near = ns_mul(small, nsi_robot_param(robot, link, NSI_JOINT_FRICTION_VELOCITY));
@@ -71,7 +64,7 @@ static ns_expr friction_slope(const nsi_robot* robot, uint32_t link, ns_expr f, 
 
 // How a limit resists the velocity: its damping, and what its stiffness gains during the step.
 static ns_expr limit_slope(const nsi_robot* robot, ns_expr f, ns_expr q, ns_expr qd, double dt) {
-    if (is_zero_force(robot, f)) return ns_const(0.0);
+    if (nsi_robot_is_zero(robot, f)) return ns_const(0.0);
     ns_expr at[2] = {q, qd}, slope[2];
     ns_gradient(f, 2, at, slope);
     return ns_neg(ns_add(slope[1], ns_mul(ns_const(dt), slope[0])));
@@ -108,39 +101,6 @@ static passive_force find_passive_force(const nsi_robot* robot, uint32_t link, u
     return p;
 }
 
-ns_expr nsi_actuator_control(const ns_model* model, uint32_t number, ns_expr u) {
-    const ns_actuator_def* a = &model->actuators[number].def;
-    if (!a->control_limited) return u;
-    return ns_clamp(u, ns_const(a->control_lower), ns_const(a->control_upper));
-}
-
-// Joint force of an actuator at coordinate q, velocity qd.
-static ns_expr actuator_force(const nsi_robot* robot, uint32_t number, ns_expr u, ns_expr motor,
-                              double dt) {
-    const nsi_actuator* a = &robot->model->actuators[number];
-    const nsi_link* l = &robot->model->links[a->link];
-    const ns_expr* p = robot->param + a->param;
-    ns_expr gear = p[NSI_ACTUATOR_GEAR], kp = p[NSI_ACTUATOR_KP], kd = p[NSI_ACTUATOR_KD];
-    ns_expr q = ns_mul(gear, robot->q[l->q]), qd = ns_mul(gear, robot->qd[l->v]);
-    u = nsi_actuator_control(robot->model, number, u);
-    ns_expr f = u;
-    switch (a->def.type) {
-    case NS_ACTUATOR_TORQUE: break;
-    case NS_ACTUATOR_POSITION: f = ns_sub(ns_mul(kp, ns_sub(u, q)), ns_mul(kd, qd)); break;
-    case NS_ACTUATOR_VELOCITY: f = ns_mul(kd, ns_sub(u, qd)); break;
-    case NS_ACTUATOR_SERIES_ELASTIC: {
-        ns_expr rate = ns_mul(ns_sub(u, motor), ns_const(1.0 / dt));
-        f = ns_add(ns_mul(kp, ns_sub(u, q)), ns_mul(kd, ns_sub(rate, qd)));
-        break;
-    }
-    }
-    if (a->def.force_limited) {
-        f = ns_clamp(f, ns_const(a->def.force_lower), ns_const(a->def.force_upper));
-    }
-    f = nsi_named(f, "", "actuator/%s/force", a->def.name);
-    return ns_mul(gear, f);
-}
-
 // Add the passive forces of a joint's velocity, `ratio` times that of the model.
 static void add_passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, ns_expr q,
                               ns_expr qd, ns_expr ratio, double dt, passive_force* into) {
@@ -164,10 +124,11 @@ static ns_expr smooth_slope(const nsi_robot* robot, ns_expr f, uint32_t k) {
     return slope[0];
 }
 
-ns_expr* nsi_joint_damping(const nsi_robot* robot, ns_expr* slope) {
+// Add forces that are known to damp (nsi_trace_damping(): of dissipative networks) to the slopes (nv),
+// and what is off the diagonal to `matrix` (nv x nv), made where it is NULL. Returns the matrix.
+static ns_expr* add_joint_damping(const nsi_robot* robot, ns_expr* slope, ns_expr* matrix) {
     const ns_graph* g = robot->graph;
     uint32_t nv = robot->model->sizes.nv;
-    ns_expr* matrix = NULL;
     for (uint32_t i = 0; i < g->damping.count; i++) {
         // The velocities of the model that the term is about.
         const nsi_damping_term* term = &g->damping.data[i];
@@ -184,22 +145,21 @@ ns_expr* nsi_joint_damping(const nsi_robot* robot, ns_expr* slope) {
         }
 
         // Joints that damp each other.
-        if (!matrix) {
-            matrix = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *matrix);
-            for (uint32_t k = 0; matrix && k < nv * nv; k++) matrix[k] = ns_const(0.0);
-        }
+        if (!matrix) matrix = nsi_robot_zeros(robot, nv * nv);
         if (!matrix) return NULL;
         matrix[row * nv + column] = ns_add(matrix[row * nv + column], coefficient);
     }
     return matrix;
 }
 
-void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* motor, double dt,
-                      nsi_implicit implicit, ns_expr* tau, ns_expr* slope) {
+ns_expr* nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* state, double dt,
+                          nsi_implicit implicit, ns_expr* tau, ns_expr* slope) {
     const ns_model* model = robot->model;
     uint32_t nv = model->sizes.nv;
+    ns_expr* coupling = NULL;
+    ns_expr* drive = nsi_robot_zeros(robot, nv);
     passive_force* added = nsi_robot_alloc(robot, nv, sizeof *added);
-    if (!added) return;
+    if (!added || !drive) return NULL;
     ns_expr zero = ns_const(0.0), one = ns_const(1.0);
     for (uint32_t k = 0; k < nv; k++) added[k] = (passive_force){zero, zero, zero};
 
@@ -218,10 +178,8 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
     }
 
     // Actuators.
-    for (uint32_t i = 0; i < model->sizes.nu; i++) {
-        ns_expr* smooth = &added[model->links[model->actuators[i].link].v].smooth;
-        *smooth = ns_add(*smooth, actuator_force(robot, i, u[i], motor[i], dt));
-    }
+    nsi_actuator_forces(robot, u, state, dt, drive, implicit == NSI_IMPLICIT ? &coupling : NULL);
+    for (uint32_t k = 0; k < nv; k++) added[k].smooth = ns_add(added[k].smooth, drive[k]);
 
     // How the sum resists the velocity; then the total.
     for (uint32_t k = 0; k < nv; k++) {
@@ -243,4 +201,5 @@ void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* m
             slope[l->v + k] = ns_sub(slope[l->v + k], change);
         }
     }
+    return implicit == NSI_IMPLICIT ? add_joint_damping(robot, slope, coupling) : coupling;
 }

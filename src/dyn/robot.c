@@ -12,6 +12,18 @@ void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size) {
     return block;
 }
 
+ns_expr* nsi_robot_zeros(const nsi_robot* robot, size_t count) {
+    ns_expr* list = nsi_robot_alloc(robot, count, sizeof *list);
+    for (size_t k = 0; list && k < count; k++) list[k] = ns_const(0.0);
+    return list;
+}
+
+bool nsi_robot_is_zero(const nsi_robot* robot, ns_expr x) {
+    if (!ns_expr_is_valid(x)) return true;
+    const nsi_node* node = &robot->graph->nodes.data[x.id];
+    return node->op == NSI_CONST && node->value == 0.0;
+}
+
 vec3 nsi_robot_gravity(const nsi_robot* robot) {
     const ns_expr* g = robot->param + robot->model->gravity_param;
     return v3(g[0], g[1], g[2]);

@@ -102,6 +102,10 @@ static inline uint32_t nsi_plain_coordinates(const nsi_link* l) {
 
 // Memory that lives as long as the graph.
 void* nsi_robot_alloc(const nsi_robot* robot, size_t count, size_t size);
+ns_expr* nsi_robot_zeros(const nsi_robot* robot, size_t count);
+
+// Is an expression the constant 0, or none?
+bool nsi_robot_is_zero(const nsi_robot* robot, ns_expr x);
 
 // Generalised forces of one body's joint from the model's order to that of nsi_body.s.
 void nsi_robot_force_to_body(const nsi_robot* robot, uint32_t link, const ns_expr* tau,
@@ -118,10 +122,6 @@ ns_expr nsi_named_force(ns_expr x, const nsi_link* link, uint32_t k, const char*
 // A name for what nothing depends on unless a network changes it: what to go on with then.
 ns_expr nsi_observed(ns_expr x, const char* unit, const char* format, ...) NSI_PRINTF(3, 4);
 
-// The control of an actuator as it acts: within its limits. For a series-elastic one this is its
-// motor's angle.
-ns_expr nsi_actuator_control(const ns_model* model, uint32_t number, ns_expr u);
-
 // The forces that a step takes at the velocity it ends with, to first order.
 typedef enum nsi_implicit {
     NSI_EXPLICIT,       // none
@@ -130,17 +130,36 @@ typedef enum nsi_implicit {
 } nsi_implicit;
 
 // Spring, damper, friction, limits and actuators of all joints; tau (nv) holds the applied forces
-// and receives the total. u (nu) are the controls; motor (nu) the angles series-elastic motors had
-// a step of dt seconds ago (others are not read). `slope` (nv) receives how much of a change of the
-// velocity the forces resist, -d(force)/d(qd), with the stiffness of limits over a step; zero for
-// forces that are taken explicitly.
-void nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* motor, double dt,
-                      nsi_implicit implicit, ns_expr* tau, ns_expr* slope);
+// and receives the total. u (nu) are the controls; `state` (nu) the activations, and the angles that
+// series-elastic motors had a step of dt seconds ago (others are not read). `slope` (nv) receives how
+// much of a change of the velocity the forces resist, -d(force)/d(qd), with the stiffness of limits
+// over a step; zero for forces that are taken explicitly. Returns the part of that matrix off the
+// diagonal (nv x nv), NULL when there is none.
+ns_expr* nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* state, double dt,
+                          nsi_implicit implicit, ns_expr* tau, ns_expr* slope);
 
-// After nsi_joint_forces(): forces that are known to damp (nsi_trace_damping(): of dissipative networks)
-// are added to the slopes (nv). Returns the part of the matrix off the diagonal (nv x nv), NULL when
-// there is none.
-ns_expr* nsi_joint_damping(const nsi_robot* robot, ns_expr* slope);
+// ---- actuators.c ---------------------------------------------------------------------------
+
+// The control of an actuator as it acts: within its limits. For a series-elastic one this is its
+// motor's angle.
+ns_expr nsi_actuator_control(const ns_model* model, const ns_expr* param, uint32_t number,
+                             ns_expr u);
+
+// Activation of an actuator with dynamics after `time` seconds at the control u: from `start`, with the
+// rate that nsi_activation_rate() gives at one or more activations.
+ns_expr nsi_activation_rate(const ns_model* model, const ns_expr* param, uint32_t number, ns_expr u,
+                            ns_expr activation);
+ns_expr nsi_activation_after(const ns_model* model, const ns_expr* param, uint32_t number,
+                             ns_expr start, ns_expr rate, double time);
+
+// The activation within its limits, as a step ends with it.
+ns_expr nsi_activation_clamp(const ns_model* model, const ns_expr* param, uint32_t number,
+                             ns_expr activation);
+
+// Add the forces of all actuators to `drive` (nv). `coupling`, unless NULL, receives how much the
+// forces along one velocity resist another one (nv x nv, off the diagonal), made when there is any.
+void nsi_actuator_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* state, double dt,
+                         ns_expr* drive, ns_expr** coupling);
 
 // ---- the algorithms ------------------------------------------------------------------------
 

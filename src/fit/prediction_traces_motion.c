@@ -88,7 +88,7 @@ static ns_status motion_add_learned(const showing* s, const nsi_trace* trace, co
                                     ns_error* error) {
     const nsi_traces* e = s->e;
     const nsi_problem* p = s->f->problem;
-    size_t used = p->nq + p->nv, nx = used + nsi_model_motor_count(p->model);
+    size_t used = p->nq + p->nv, nx = used + nsi_model_actuator_states(p->model);
     double* x = nsi_alloc_zeroed(&e->allocator, (trace->rows * nx + 1) * sizeof *x);
     if (!x) return nsi_fail_nomem(error);
     for (size_t row = 0; row < trace->rows; row++) {

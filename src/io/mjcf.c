@@ -9,7 +9,7 @@
 //   asset     mesh files and vertices, colours of materials
 //   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority;
 //             extension: the contact law of a pair and its parameters
-//   actuator  motor, position, velocity; general where it is equivalent to one of these
+//   actuator  motor, position, velocity, intvelocity, damper, general on joints (mjcf_actuator.c)
 //
 // Everything else is listed as ignored. How bodies become links:
 //
@@ -34,8 +34,8 @@
 // What moves an actuator differently from its force law.
 #define ACTUATOR_CHANGING                                                                          \
     "dyntype dynprm actdim actrange actlimited actearly timeconst delay nsample inheritrange "     \
-    "dampratio jointinparent tendon site body cranksite slidersite refsite lengthrange damping "   \
-    "armature"
+    "dampratio tendon site body cranksite slidersite refsite damping armature"
+#define ACTIVATION "actlimited actrange"
 
 // What contact in MuJoCo has and here it does not.
 #define CONTACT_CHANGING "solref solimp margin gap"
@@ -71,11 +71,13 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      GEOM_CHANGING},
     {in_joints, "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
     {in_joints, "joint",
-     "name class type axis pos stiffness springref damping frictionloss armature range limited ref",
-     "springdamper actuatorfrcrange actuatorfrclimited actuatorgravcomp margin"},
+     "name class type axis pos stiffness springref damping frictionloss armature range limited ref "
+     "actuatorfrcrange actuatorfrclimited",
+     "springdamper actuatorgravcomp margin"},
     {"default", "joint",
-     "type axis pos stiffness springref damping frictionloss armature range limited ref",
-     "springdamper actuatorfrcrange actuatorfrclimited actuatorgravcomp margin"},
+     "type axis pos stiffness springref damping frictionloss armature range limited ref "
+     "actuatorfrcrange actuatorfrclimited",
+     "springdamper actuatorgravcomp margin"},
     {in_joints, "freejoint", "name", NULL},
     {"mujoco default", "default", "class", NULL},
     {"mujoco", "asset", "", NULL},
@@ -91,17 +93,21 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"contact", "exclude", "name body1 body2", NULL},
     {"mujoco", "actuator", "", NULL},
     {in_actuators, "motor", NSI_MJCF_ACTUATOR, ACTUATOR_CHANGING},
-    {in_actuators, "position", NSI_MJCF_ACTUATOR " kp kv", ACTUATOR_CHANGING},
-    {in_actuators, "velocity", NSI_MJCF_ACTUATOR " kv", ACTUATOR_CHANGING},
-    {in_actuators, "general", NSI_MJCF_ACTUATOR " gaintype gainprm biastype biasprm",
+    {in_actuators, "position", NSI_MJCF_ACTUATOR " kp kv dampratio timeconst inheritrange",
      ACTUATOR_CHANGING},
+    {in_actuators, "velocity", NSI_MJCF_ACTUATOR " kv", ACTUATOR_CHANGING},
+    {in_actuators, "general",
+     NSI_MJCF_ACTUATOR " gaintype gainprm biastype biasprm dyntype dynprm " ACTIVATION,
+     ACTUATOR_CHANGING},
+    {in_actuators, "intvelocity", NSI_MJCF_ACTUATOR " kp kv dampratio inheritrange " ACTIVATION,
+     ACTUATOR_CHANGING},
+    {in_actuators, "damper", NSI_MJCF_ACTUATOR " kv", ACTUATOR_CHANGING},
     {NULL, NULL, NULL, NULL},
 };
 
 // Not read though they change the motion.
 static const char changing[] =
-    "equality tendon deformable flex skin adhesion muscle cylinder damper intvelocity plugin "
-    "dcmotor";
+    "equality tendon deformable flex skin adhesion muscle cylinder plugin dcmotor";
 // Without these the model would lack bodies.
 static const char refused[] = "composite flexcomp attach";
 
@@ -258,125 +264,6 @@ static bool read_option(nsi_mjcf* m) {
     return nsi_reader_set_world(reader, last, &world);
 }
 
-// ---- actuators -------------------------------------------------------------------------------
-
-// A general actuator has force = gain * u + bias; which of ours is that?
-static bool read_general(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, double* gain,
-                         bool* known) {
-    // Words of MJCF, in the order of their values.
-    static const char* const gains[] = {"fixed", "affine", "muscle", "user", NULL};
-    static const char* const biases[] = {"none", "affine", "muscle", "user", NULL};
-    uint32_t gaintype = 0, biastype = 0, count;
-    double g[10] = {1.0}, b[10] = {0.0}; // constant, by position, by velocity
-
-    // Absent attributes keep MuJoCo's defaults.
-    if (!nsi_mjcf_word(m, c, "gaintype", gains, &gaintype) ||
-        !nsi_mjcf_word(m, c, "biastype", biases, &biastype) ||
-        !nsi_mjcf_numbers(m, c, "gainprm", 1, 10, g, &count) ||
-        !nsi_mjcf_numbers(m, c, "biasprm", 1, 10, b, &count)) {
-        return false;
-    }
-
-    // biasprm is ignored without a bias; muscles and constant biases have no counterpart here.
-    if (biastype == 0) b[0] = b[1] = b[2] = 0.0;
-    *known = gaintype == 0 && biastype <= 1 && b[0] == 0.0;
-
-    // The terms of the bias select the law; its gains must agree with those of the control.
-    if (b[1] == 0.0 && b[2] == 0.0) {
-        // No feedback: a torque.
-        def->type = NS_ACTUATOR_TORQUE;
-        *gain = g[0];
-        *known = *known && g[0] > 0.0;
-    } else if (b[1] == 0.0) {
-        // Feedback of velocity alone.
-        def->type = NS_ACTUATOR_VELOCITY;
-        def->kd = g[0];
-        *known = *known && g[0] > 0.0 && b[2] == -g[0];
-    } else {
-        // Feedback of position, with optional damping.
-        def->type = NS_ACTUATOR_POSITION;
-        def->kp = g[0];
-        def->kd = -b[2];
-        *known = *known && g[0] > 0.0 && b[1] == -g[0] && b[2] <= 0.0;
-    }
-    return true;
-}
-
-static bool read_law(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, double* gain,
-                     bool* known) {
-    *gain = 1.0;
-    *known = true;
-    switch (c.kind) {
-    case NSI_MJCF_MOTOR: def->type = NS_ACTUATOR_TORQUE; return true;
-    case NSI_MJCF_POSITION:
-        def->type = NS_ACTUATOR_POSITION;
-        def->kp = 1.0; // MuJoCo's defaults
-        return nsi_mjcf_number(m, c, "kp", &def->kp) && nsi_mjcf_number(m, c, "kv", &def->kd);
-    case NSI_MJCF_VELOCITY:
-        def->type = NS_ACTUATOR_VELOCITY;
-        def->kd = 1.0;
-        return nsi_mjcf_number(m, c, "kv", &def->kd);
-    default: return read_general(m, c, def, gain, known);
-    }
-}
-
-static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_kind kind) {
-    // Defaults depend on the kind of actuator.
-    nsi_reader* reader = m->reader;
-    nsi_mjcf_item c = {element, kind, NSI_MJCF_MAIN_CLASS};
-    ns_actuator_def def = ns_default_actuator_def();
-    double gear[6] = {1.0}, control[2] = {0.0}, force[2] = {0.0}, gain;
-    uint32_t count;
-    bool known;
-
-    // Attributes of the element or its default class.
-    if (!nsi_mjcf_find_class(m, element, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
-        !nsi_mjcf_numbers(m, c, "gear", 1, 6, gear, &count) ||
-        !read_law(m, c, &def, &gain, &known) ||
-        !nsi_mjcf_limit(m, c, "ctrllimited", "ctrlrange", &def.control_limited, control) ||
-        !nsi_mjcf_limit(m, c, "forcelimited", "forcerange", &def.force_limited, force)) {
-        return false;
-    }
-
-    // Actuators without a counterpart are left out with a note.
-    // Actuators may act on tendons and sites in MuJoCo.
-    def.name = nsi_xml_value(element, "name");
-    def.joint = nsi_xml_value(element, "joint");
-    if (!known || !def.joint) {
-        return nsi_reader_note(reader, element, "%s is not represented; changes the motion",
-                               def.joint ? "has a force law that" : "does not act on a joint and");
-    }
-
-    // Transmission to several coordinates is not supported.
-    if (nsi_model_builder_joint_has_no_axis(reader->builder, def.joint)) {
-        return nsi_reader_note(reader, element,
-                               "acts on a ball or free joint and is not represented; changes the "
-                               "motion");
-    }
-
-    // A gain on the control is a larger gear, seen from which the limits of the force are smaller.
-    def.gear = gear[0] * gain;
-    def.control_lower = control[0], def.control_upper = control[1];
-    def.force_lower = force[0] / gain, def.force_upper = force[1] / gain;
-
-    // The builder validates the rest.
-    return nsi_reader_add_actuator(reader, element, &def);
-}
-
-static bool read_actuators(nsi_mjcf* m) {
-    const nsi_xml_element* section = nsi_xml_child(m->reader->xml->root, "actuator");
-    for (; section; section = nsi_xml_next(section, "actuator")) {
-        for (const nsi_xml_element* e = section->first_child; e; e = e->next) {
-            for (nsi_mjcf_kind kind = NSI_MJCF_MOTOR; kind < NSI_MJCF_KINDS; kind++) {
-                if (strcmp(e->name, nsi_mjcf_kind_names[kind]) == 0 && !read_actuator(m, e, kind)) {
-                    return false;
-                }
-            }
-        }
-    }
-    return true;
-}
-
 // ---- all of it -------------------------------------------------------------------------------
 
 // After all links.
@@ -398,7 +285,7 @@ bool nsi_mjcf_read(nsi_reader* reader) {
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
                 nsi_mjcf_expand_frames(&m) && read_option(&m) && nsi_mjcf_read_defaults(&m) &&
                 nsi_mjcf_read_assets(&m) && nsi_mjcf_collect_pairs(&m) &&
-                nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) && read_actuators(&m) &&
+                nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) && nsi_mjcf_read_actuators(&m) &&
                 nsi_mjcf_read_contacts(&m);
 
     nsi_mjcf_free_defaults(&m);

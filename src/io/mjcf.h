@@ -8,7 +8,8 @@
 #include "io/reader.h"
 
 // Attributes that actuators of all kinds have.
-#define NSI_MJCF_ACTUATOR "name class joint gear ctrlrange ctrllimited forcerange forcelimited"
+#define NSI_MJCF_ACTUATOR                                                                          \
+    "name class joint jointinparent gear ctrlrange ctrllimited forcerange forcelimited"
 
 extern const nsi_schema_row nsi_mjcf_schema[];
 
@@ -23,6 +24,8 @@ typedef enum nsi_mjcf_kind {
     NSI_MJCF_POSITION,
     NSI_MJCF_VELOCITY,
     NSI_MJCF_GENERAL,
+    NSI_MJCF_INTVELOCITY,
+    NSI_MJCF_DAMPER,
     NSI_MJCF_KINDS
 } nsi_mjcf_kind;
 
@@ -216,6 +219,10 @@ bool nsi_mjcf_geom_contact(nsi_mjcf* m, nsi_mjcf_item item, ns_geom_def* geom);
 
 // Pairs and exclusions, and what is to be said about all geoms; after them.
 bool nsi_mjcf_read_contacts(nsi_mjcf* m);
+
+// ---- mjcf_actuator.c -------------------------------------------------------------------------
+
+bool nsi_mjcf_read_actuators(nsi_mjcf* m); // after the joints
 
 // ---- mjcf_body.c: bodies, their inertia and joints -------------------------------------------
 

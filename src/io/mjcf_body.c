@@ -81,7 +81,7 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
     // All other joints inherit attributes from default classes.
     nsi_mjcf_item c = {element, NSI_MJCF_JOINT, NSI_MJCF_MAIN_CLASS};
     uint32_t type = 0, count;
-    double limits[2] = {0.0, 0.0};
+    double limits[2] = {0.0, 0.0}, drive[2] = {0.0, 0.0};
     if (!nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number) ||
         !nsi_mjcf_word(m, c, "type", words, &type) ||
         !nsi_mjcf_numbers(m, c, "axis", 3, 3, j->def.axis, &count) ||
@@ -100,6 +100,12 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
     bool has_axis = type < 2, is_free = type == 3;
     if (!is_free && !nsi_mjcf_limit(m, c, "limited", "range", &j->def.limited, limits))
         return false;
+    if (has_axis && !nsi_mjcf_limit(m, c, "actuatorfrclimited", "actuatorfrcrange",
+                                    &j->def.drive_limited, drive)) {
+        return false;
+    }
+    j->def.drive_lower = drive[0], j->def.drive_upper = drive[1];
+
     // The axis need not be normalised in the file.
     if (has_axis && !nsi_normalize(j->def.axis, 3)) {
         return nsi_reader_fail(m->reader, element, NS_ERR_PARSE,

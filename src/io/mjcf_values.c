@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 const char* const nsi_mjcf_kind_names[NSI_MJCF_KINDS] = {
-    "joint", "geom", "mesh", "material", "pair", "motor", "position", "velocity", "general"};
+    "joint",    "geom",     "mesh",    "material",    "pair",  "motor",
+    "position", "velocity", "general", "intvelocity", "damper"};
 
 // ---- blanks ----------------------------------------------------------------------------------
 
@@ -70,13 +71,20 @@ static bool is_actuator(nsi_mjcf_kind kind) {
     return kind >= NSI_MJCF_MOTOR;
 }
 
+static bool names_actuator(const nsi_xml_element* element) {
+    for (nsi_mjcf_kind kind = NSI_MJCF_MOTOR; kind < NSI_MJCF_KINDS; kind++) {
+        if (strcmp(element->name, nsi_mjcf_kind_names[kind]) == 0) return true;
+    }
+    return false;
+}
+
 // The attributes of one element of a <default>. Actuators of all kinds have one set of defaults in
 // MuJoCo, so what they share holds for all of them.
 static bool set_defaults(nsi_mjcf* m, nsi_mjcf_class* c, const nsi_xml_element* element) {
     for (nsi_mjcf_kind kind = 0; kind < NSI_MJCF_KINDS; kind++) {
         bool same = strcmp(element->name, nsi_mjcf_kind_names[kind]) == 0;
         bool related = is_actuator(kind) && nsi_schema_find(nsi_mjcf_schema, element) &&
-                       nsi_word_in("motor position velocity general", element->name);
+                       names_actuator(element);
         if (!same && !related) continue;
         const nsi_schema_row* row = nsi_schema_find(nsi_mjcf_schema, element);
         for (uint32_t i = 0; i < element->nattributes; i++) {

@@ -9,9 +9,14 @@ enum { MAX_ACTUATORS = 1 << 16 }; // far above any robot; keeps sizes within 32 
 
 static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* error) {
     nsi_builder_part of = {"actuator", def->name};
-    if ((uint32_t)def->type > NS_ACTUATOR_SERIES_ELASTIC) {
+    if ((uint32_t)def->type > NS_ACTUATOR_GENERAL) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": type is none of ns_actuator_type",
                         def->name);
+    }
+
+    if ((uint32_t)def->dynamics > NS_DYNAMICS_FILTER_EXACT) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "actuator \"%s\": dynamics is none of ns_actuator_dynamics", def->name);
     }
 
     // A negative gear turns the other way; negative gains would drive away from the target.
@@ -20,9 +25,39 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
         status = nsi_builder_check_number(of, "kp", def->kp, NSI_NUMBER_NOT_NEGATIVE, error);
     if (status == NS_OK)
         status = nsi_builder_check_number(of, "kd", def->kd, NSI_NUMBER_NOT_NEGATIVE, error);
+    if (status == NS_OK)
+        status = nsi_builder_check_number(of, "damping_ratio", def->damping_ratio,
+                                          NSI_NUMBER_NOT_NEGATIVE, error);
+    if (status == NS_OK)
+        status = nsi_builder_check_numbers(of, "direction", def->direction, 6, error);
+    if (status == NS_OK) status = nsi_builder_check_numbers(of, "gain", def->gain, 3, error);
+    if (status == NS_OK) status = nsi_builder_check_numbers(of, "bias", def->bias, 3, error);
+    if (status == NS_OK && def->dynamics >= NS_DYNAMICS_FILTER)
+        status = nsi_builder_check_number(of, "time_constant", def->time_constant,
+                                          NSI_NUMBER_POSITIVE, error);
     if (status != NS_OK) return status;
 
-    // Limits of control and force.
+    // The motor of a series-elastic actuator is at its control: it has no activation as well.
+    if (def->dynamics != NS_DYNAMICS_NONE && def->type == NS_ACTUATOR_SERIES_ELASTIC) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "actuator \"%s\": a series-elastic actuator cannot have an activation; "
+                        "set dynamics to NS_DYNAMICS_NONE",
+                        def->name);
+    }
+    if (def->activation_limited && def->dynamics == NS_DYNAMICS_NONE) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "actuator \"%s\": activation_limited needs dynamics, without which there is "
+            "no activation",
+            def->name);
+    }
+
+    if (def->damping_ratio > 0.0 && def->type != NS_ACTUATOR_POSITION) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "actuator \"%s\": damping_ratio belongs to position actuators", def->name);
+    }
+
+    // Limits.
     const struct {
         const char* what;
         bool limited;
@@ -30,8 +65,9 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
     } ranges[] = {
         {"control", def->control_limited, def->control_lower, def->control_upper},
         {"force", def->force_limited, def->force_lower, def->force_upper},
+        {"activation", def->activation_limited, def->activation_lower, def->activation_upper},
     };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         bool finite = isfinite(ranges[i].lower) && isfinite(ranges[i].upper);
         if (ranges[i].limited && !(finite && ranges[i].lower < ranges[i].upper)) {
             return nsi_fail(error, NS_ERR_ARGUMENT,
@@ -49,11 +85,15 @@ ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actu
     nsi_actuator actuator = {.def = *given};
     ns_actuator_def* def = &actuator.def;
 
-    // A name: given, or "<joint>_motor".
-    char name[NSI_MODEL_MAX_NAME + sizeof "_motor"];
+    // A name: given, or "<joint>_motor", followed by its number where that is taken.
+    char name[NSI_MODEL_MAX_NAME + sizeof "_motor4294967295"];
     const char* joint = def->joint ? def->joint : "";
     if (!def->name) {
         snprintf(name, sizeof name, "%.*s_motor", NSI_MODEL_MAX_NAME, joint);
+        for (uint32_t k = builder->actuators.count;
+             nsi_builder_find_actuator(builder, name) != NSI_NONE; k++) {
+            snprintf(name, sizeof name, "%.*s_motor%u", NSI_MODEL_MAX_NAME, joint, k);
+        }
         def->name = name;
     }
     status = nsi_builder_check_name("actuator", def->name, error);
@@ -62,17 +102,18 @@ ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actu
         return nsi_builder_fail_duplicate("actuator", def->name, error);
     }
 
-    // The joint must have one coordinate of its own.
+    // The joint must have coordinates of its own.
     actuator.link = nsi_builder_find_joint(builder, joint);
     if (actuator.link == NSI_NONE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": there is no joint \"%.*s\"",
                         def->name, NSI_MODEL_MAX_NAME, joint);
     }
     const nsi_link* link = &builder->links.data[actuator.link];
-    if (!ns_joint_type_info(link->def.joint_type)->has_axis) {
+    const ns_joint_info* info = ns_joint_type_info(link->def.joint_type);
+    if (!info->has_axis && info->quaternion == info->nq) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "actuator \"%s\": joint \"%s\" must be revolute or prismatic", def->name,
-                        joint);
+                        "actuator \"%s\": joint \"%s\" is %s, which cannot be driven", def->name,
+                        joint, info->name);
     }
     if (link->mimic != NSI_NONE) {
         return nsi_fail(error, NS_ERR_ARGUMENT,

@@ -9,6 +9,11 @@
 
 enum { MAX_LINKS = 1 << 16 }; // far above any robot; keeps sizes within 32 bits
 
+const ns_link_def* nsi_model_builder_joint(const ns_model_builder* builder, const char* name) {
+    uint32_t link = name ? nsi_builder_find_joint(builder, name) : NSI_NONE;
+    return link == NSI_NONE ? NULL : &builder->links.data[link].def;
+}
+
 bool nsi_model_builder_joint_has_no_axis(const ns_model_builder* builder, const char* name) {
     uint32_t number = nsi_builder_find_joint(builder, name);
     return number != NSI_NONE &&
@@ -89,6 +94,18 @@ static ns_status check_joint(ns_link_def* def, ns_error* error) {
     if (def->limited && !ns_joint_type_info(def->joint_type)->has_axis) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "joint \"%s\": only revolute and prismatic joints can be limited",
+                        def->joint);
+    }
+    if (def->drive_limited && !ns_joint_type_info(def->joint_type)->has_axis) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "joint \"%s\": only the drive of a revolute or prismatic joint can be limited",
+            def->joint);
+    }
+    if (def->drive_limited && !(isfinite(def->drive_lower) && isfinite(def->drive_upper) &&
+                                def->drive_lower < def->drive_upper)) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "joint \"%s\": drive_lower must be less than drive_upper, both finite",
                         def->joint);
     }
     if (def->limited && !(def->lower < def->upper)) {

@@ -83,7 +83,11 @@ static void fill_actuators(filling* f) {
     for (uint32_t i = 0; i < f->builder->actuators.count; i++) {
         nsi_actuator actuator = f->builder->actuators.data[i];
         actuator.param = f->param;
+        uint8_t count = 0;
         for (uint32_t k = 0; k < NSI_ACTUATOR_PARAMS; k++) {
+            bool has = nsi_actuator_has_param(&actuator.def, k);
+            actuator.slot[k] = has ? count++ : NSI_NO_SLOT;
+            if (!has) continue;
             ns_param param = nsi_actuator_param(&actuator, k, name);
             param.owner = i;
             put_param(f, param, name);
@@ -221,6 +225,37 @@ static void choose_limits(const ns_world_def* world, double inertia, nsi_link* l
     }
 }
 
+// The gain of actuators that have a damping ratio.
+static ns_status choose_damping(ns_model* model, const model_arrays* arrays, ns_error* error) {
+    bool any = false;
+    for (uint32_t i = 0; i < model->sizes.nu; i++) {
+        any = any || arrays->actuators[i].def.damping_ratio > 0.0;
+    }
+    if (!any) return NS_OK;
+    double* inertia = nsi_alloc(&model->allocator, (model->sizes.nv + 1) * sizeof *inertia);
+    if (!inertia) return nsi_fail_nomem(error);
+    ns_status status = nsi_model_joint_inertia(model, inertia, error);
+    for (uint32_t i = 0; i < model->sizes.nu && status == NS_OK; i++) {
+        nsi_actuator* a = &arrays->actuators[i];
+        const nsi_link* link = &model->links[a->link];
+        if (a->def.damping_ratio == 0.0) continue;
+
+        // The inertia that the actuator sees through its transmission.
+        double mass = 0.0;
+        for (uint32_t k = 0; k < link->nv; k++) {
+            double moment = a->def.gear * (link->nv == 1 ? 1.0 : a->def.direction[k]);
+            if (moment * moment > 1e-15) mass += inertia[link->v + k] / (moment * moment);
+        }
+        mass = fmin(mass, 1e12); // what a hostile file may hold must stay finite
+        a->def.kd = 2.0 * a->def.damping_ratio * sqrt(fmin(a->def.kp, 1e12) * mass);
+        ns_param* kd = &arrays->params[a->param + NSI_ACTUATOR_KD];
+        kd->value = a->def.kd;
+        kd->transform = kd->value > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
+    }
+    nsi_free(&model->allocator, inertia);
+    return status;
+}
+
 // Sizes, and what follows from them. The limits on links, geometries and so on keep all of them
 // small.
 static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pairs) {
@@ -239,8 +274,13 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
         .ncontact_param = nsi_contact_slot_count(),
     };
     ns_model_sizes* n = &head.sizes;
-    n->nparam = NSI_LINK_PARAMS * n->nlink + NSI_ACTUATOR_PARAMS * n->nu + 3 +
-                head.ncontact_param * n->ncontact;
+    n->nparam = NSI_LINK_PARAMS * n->nlink + 3 + head.ncontact_param * n->ncontact;
+    for (uint32_t i = 0; i < n->nu; i++) {
+        const ns_actuator_def* def = &builder->actuators.data[i].def;
+        for (uint32_t k = 0; k < NSI_ACTUATOR_PARAMS; k++) {
+            n->nparam += nsi_actuator_has_param(def, k);
+        }
+    }
     for (uint32_t i = 0; i < n->ngeom; i++) {
         if (pairs->in_pair[i]) n->nparam += nsi_geom_param_count(&builder->geoms.data[i].def);
     }
@@ -295,6 +335,7 @@ static ns_status make_model(const ns_model_builder* builder, const nsi_pairs* pa
     fill_param_table(model, arrays.param_table);
 
     ns_status status = check_motion(model, &arrays, bad_link, error);
+    if (status == NS_OK) status = choose_damping(model, &arrays, error);
     if (status != NS_OK) {
         ns_model_free(model);
         return status;

@@ -53,10 +53,9 @@ static void link_inertia(const ns_link_def* def, matrix6 out) {
     }
 }
 
-// The link's pose in its parent at an arbitrary position of the joint.
-static ns_pose link_pose(const ns_link_def* def, uint32_t number) {
+// The link's pose in its parent where the joint is at `value`.
+static ns_pose link_pose(const ns_link_def* def, double value) {
     ns_pose joint = nsi_pose_identity();
-    double value = 0.4 + 0.5 * sin(1.7 * number);
     const nsi_joint* type = nsi_joint_get(def->joint_type);
     if (type->pose) type->pose(def, value, &joint);
     return nsi_pose_compose(&def->origin, &joint);
@@ -222,8 +221,8 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
                                link->def.joint, link->def.name);
         }
 
-        // What is left of the inertia moves with the parent.
-        bodies[i].pose = link_pose(&link->def, i);
+        // What is left of the inertia moves with the parent, at an arbitrary position of the joint.
+        bodies[i].pose = link_pose(&link->def, 0.4 + 0.5 * sin(1.7 * i));
         if (link->parent != NSI_NONE) {
             mobility_body* parent = &bodies[link->parent];
             add_to_parent(&bodies[i].pose, bodies[i].articulated, parent->articulated);
@@ -235,4 +234,27 @@ ns_status nsi_model_check_mobility(const ns_model* model, double* resistance, ui
     if (status == NS_OK) status = find_resistance(model, bodies, resistance, error);
     nsi_free(&model->allocator, bodies);
     return status;
+}
+
+ns_status nsi_model_joint_inertia(const ns_model* model, double* diagonal, ns_error* error) {
+    uint32_t n = model->sizes.nlink;
+    matrix6* composite = nsi_alloc(&model->allocator, (n + 1) * sizeof *composite);
+    if (!composite) return nsi_fail_nomem(error);
+    for (uint32_t i = 0; i < n; i++) link_inertia(&model->links[i].def, composite[i]);
+
+    // From the leaves to the root: s' I s of all that a joint carries.
+    for (uint32_t i = n; i-- > 0;) {
+        const nsi_link* link = &model->links[i];
+        for (uint32_t k = 0; k < link->nv; k++) {
+            double s[6], sum = link->def.armature;
+            subspace(&link->def, k, s);
+            for (int r = 0; r < 36; r++) sum += s[r / 6] * composite[i][r / 6][r % 6] * s[r % 6];
+            diagonal[link->v + k] = sum;
+        }
+        if (link->parent == NSI_NONE) continue;
+        ns_pose pose = link_pose(&link->def, 0.0);
+        add_to_parent(&pose, composite[i], composite[link->parent]);
+    }
+    nsi_free(&model->allocator, composite);
+    return NS_OK;
 }

@@ -27,8 +27,24 @@ enum {
     NSI_LINK_PARAMS
 };
 
-// Parameters of an actuator, from nsi_actuator.param on.
-enum { NSI_ACTUATOR_GEAR, NSI_ACTUATOR_KP, NSI_ACTUATOR_KD, NSI_ACTUATOR_PARAMS };
+// Parameters of an actuator. Those up to NSI_ACTUATOR_GAINS are there for every actuator, from
+// nsi_actuator.param on; the others only where its law, dynamics and limits have them.
+enum {
+    NSI_ACTUATOR_GEAR,
+    NSI_ACTUATOR_KP,
+    NSI_ACTUATOR_KD,
+    NSI_ACTUATOR_GAINS,
+    NSI_ACTUATOR_TIME_CONSTANT = NSI_ACTUATOR_GAINS,
+    NSI_ACTUATOR_GAIN,     // 0 1 2
+    NSI_ACTUATOR_BIAS = 7, // 0 1 2
+    NSI_ACTUATOR_CONTROL_LOWER = 10,
+    NSI_ACTUATOR_CONTROL_UPPER,
+    NSI_ACTUATOR_FORCE_LOWER,
+    NSI_ACTUATOR_FORCE_UPPER,
+    NSI_ACTUATOR_ACTIVATION_LOWER,
+    NSI_ACTUATOR_ACTIVATION_UPPER,
+    NSI_ACTUATOR_PARAMS
+};
 
 // Parameters of a geometry that is in a pair, from nsi_geom.param on; as many sizes as its type has.
 enum { NSI_GEOM_ORIGIN, NSI_GEOM_ROTATION = 3, NSI_GEOM_SIZE = 6 };
@@ -44,9 +60,15 @@ typedef struct nsi_link {
 
 typedef struct nsi_actuator {
     ns_actuator_def def;
-    uint32_t link;  // whose joint it drives
-    uint32_t param; // first parameter
+    uint32_t link;                     // whose joint it drives
+    uint32_t param;                    // first parameter
+    uint8_t slot[NSI_ACTUATOR_PARAMS]; // of each parameter after the first; NSI_NO_SLOT: not there
 } nsi_actuator;
+
+enum { NSI_NO_SLOT = 0xff };
+
+// The state that an actuator has: the word its name begins with, "motor" or "act"; NULL for none.
+const char* nsi_actuator_state(const ns_actuator_def* def);
 
 typedef struct nsi_geom {
     ns_geom_def def;
@@ -112,6 +134,9 @@ bool nsi_model_builder_has_geom(const ns_model_builder* builder, const char* nam
 
 // Is there a joint of this name, and is it one that does not turn or slide?
 bool nsi_model_builder_joint_has_no_axis(const ns_model_builder* builder, const char* name);
+
+// The joint of this name, with the link it carries; NULL when there is none.
+const ns_link_def* nsi_model_builder_joint(const ns_model_builder* builder, const char* name);
 
 // Scale the masses and inertias of all links so that the sum of the masses is this; without mass,
 // nothing happens.
@@ -179,6 +204,9 @@ enum { NSI_PARAM_NAME_SIZE = NSI_PAIR_MAX_NAME + 64 };
 ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
                             char name[NSI_PARAM_NAME_SIZE]);
+
+// Does an actuator have parameter k?
+bool nsi_actuator_has_param(const ns_actuator_def* def, uint32_t k);
 ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
@@ -227,6 +255,10 @@ void nsi_inertia_rotate(const double quaternion[4], const double inertia[6], dou
 void nsi_inertia_shift(double mass, const double offset[3], double inertia[6]);
 
 // ---- mobility.c ----------------------------------------------------------------------------
+
+// The diagonal of the mass matrix at coordinates zero, `diagonal` (nv), of joints without followers.
+// @return NS_OK, NS_ERR_NOMEM
+ns_status nsi_model_joint_inertia(const ns_model* model, double* diagonal, ns_error* error);
 
 // Can every joint be accelerated by a finite force? Names the first that cannot. `resistance` (nlink)
 // receives the inertia that a force of each joint feels, 1 / (M^-1)_kk at an arbitrary position, the

@@ -50,7 +50,11 @@ ns_contact_def ns_default_contact_def(void) {
 }
 
 ns_actuator_def ns_default_actuator_def(void) {
-    return (ns_actuator_def){.type = NS_ACTUATOR_TORQUE, .gear = 1.0};
+    return (ns_actuator_def){.type = NS_ACTUATOR_TORQUE,
+                             .gear = 1.0,
+                             .direction = {1.0},
+                             .gain = {1.0},
+                             .time_constant = 1.0};
 }
 
 ns_world_def ns_default_world_def(void) {

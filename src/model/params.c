@@ -174,19 +174,81 @@ ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NA
     return param;
 }
 
+// Which actuators have a parameter.
+typedef enum actuator_part {
+    ALWAYS,
+    FILTERS,
+    GENERAL,
+    CONTROL,
+    FORCE_LIMIT,
+    ACTIVATION
+} actuator_part;
+
+// A parameter of actuators. A gain's unit depends on what the gear makes of the joint's: left open.
+typedef struct actuator_row {
+    const char* name;
+    size_t offset; // in ns_actuator_def
+    const char* unit;
+    actuator_part part;
+    param_rule rule;
+    ns_param_kind kind;
+    uint32_t component;
+    bool may_vanish;
+} actuator_row;
+
+#define IN_DEF(field) offsetof(ns_actuator_def, field)
+
+static const actuator_row actuator_rows[NSI_ACTUATOR_PARAMS] = {
+    {"gear", IN_DEF(gear), "", ALWAYS, FREE, NS_PARAM_ACTUATOR_GEAR, 0, false},
+    {"kp", IN_DEF(kp), "", ALWAYS, NOT_NEGATIVE, NS_PARAM_ACTUATOR_KP, 0, true},
+    {"kd", IN_DEF(kd), "", ALWAYS, NOT_NEGATIVE, NS_PARAM_ACTUATOR_KD, 0, true},
+    {"time_constant", IN_DEF(time_constant), "s", FILTERS, POSITIVE,
+     NS_PARAM_ACTUATOR_TIME_CONSTANT, 0, false},
+    {"gain/0", IN_DEF(gain[0]), "", GENERAL, FREE, NS_PARAM_ACTUATOR_GAIN, 0, true},
+    {"gain/1", IN_DEF(gain[1]), "", GENERAL, FREE, NS_PARAM_ACTUATOR_GAIN, 1, true},
+    {"gain/2", IN_DEF(gain[2]), "", GENERAL, FREE, NS_PARAM_ACTUATOR_GAIN, 2, true},
+    {"bias/0", IN_DEF(bias[0]), "", GENERAL, FREE, NS_PARAM_ACTUATOR_BIAS, 0, true},
+    {"bias/1", IN_DEF(bias[1]), "", GENERAL, FREE, NS_PARAM_ACTUATOR_BIAS, 1, true},
+    {"bias/2", IN_DEF(bias[2]), "", GENERAL, FREE, NS_PARAM_ACTUATOR_BIAS, 2, true},
+    {"control_lower", IN_DEF(control_lower), "", CONTROL, FREE, NS_PARAM_ACTUATOR_LIMIT, 0, true},
+    {"control_upper", IN_DEF(control_upper), "", CONTROL, FREE, NS_PARAM_ACTUATOR_LIMIT, 1, true},
+    {"force_lower", IN_DEF(force_lower), "", FORCE_LIMIT, FREE, NS_PARAM_ACTUATOR_LIMIT, 2, true},
+    {"force_upper", IN_DEF(force_upper), "", FORCE_LIMIT, FREE, NS_PARAM_ACTUATOR_LIMIT, 3, true},
+    {"activation_lower", IN_DEF(activation_lower), "", ACTIVATION, FREE, NS_PARAM_ACTUATOR_LIMIT, 4,
+     true},
+    {"activation_upper", IN_DEF(activation_upper), "", ACTIVATION, FREE, NS_PARAM_ACTUATOR_LIMIT, 5,
+     true},
+};
+
+bool nsi_actuator_has_param(const ns_actuator_def* def, uint32_t k) {
+    switch (actuator_rows[k].part) {
+    case FILTERS:
+        return def->dynamics == NS_DYNAMICS_FILTER || def->dynamics == NS_DYNAMICS_FILTER_EXACT;
+    case GENERAL: return def->type == NS_ACTUATOR_GENERAL;
+    case CONTROL: return def->control_limited;
+    case FORCE_LIMIT: return def->force_limited;
+    case ACTIVATION: return def->activation_limited;
+    case ALWAYS: break;
+    }
+    return true;
+}
+
 ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
                             char name[NSI_PARAM_NAME_SIZE]) {
-    // A gain's unit depends on what the gear makes of the joint's: left open.
-    static const char* const names[] = {"gear", "kp", "kd"};
-    const ns_actuator_def* def = &actuator->def;
-    double value = k == NSI_ACTUATOR_GEAR ? def->gear : k == NSI_ACTUATOR_KP ? def->kp : def->kd;
-    snprintf(name, NSI_PARAM_NAME_SIZE, "actuator/%s/%s", def->name, names[k]);
-    static const ns_param_kind kinds[] = {NS_PARAM_ACTUATOR_GEAR, NS_PARAM_ACTUATOR_KP,
-                                          NS_PARAM_ACTUATOR_KD};
-    ns_param param = make_param(value, "", k == NSI_ACTUATOR_GEAR ? FREE : NOT_NEGATIVE);
-    param.kind = kinds[k];
-    param.may_vanish = k != NSI_ACTUATOR_GEAR;
+    const actuator_row* row = &actuator_rows[k];
+    double value;
+    memcpy(&value, (const char*)&actuator->def + row->offset, sizeof value);
+    snprintf(name, NSI_PARAM_NAME_SIZE, "actuator/%s/%s", actuator->def.name, row->name);
+    ns_param param = make_param(value, row->unit, row->rule);
+    param.kind = row->kind;
+    param.component = row->component;
+    param.may_vanish = row->may_vanish;
     return param;
+}
+
+const char* nsi_actuator_state(const ns_actuator_def* def) {
+    if (def->type == NS_ACTUATOR_SERIES_ELASTIC) return "motor";
+    return def->dynamics != NS_DYNAMICS_NONE ? "act" : NULL;
 }
 
 ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {

@@ -140,7 +140,7 @@ static void choose_state(gradcheck* g, ns_rng* rng) {
     if (g->options.qd0) memcpy(g->x0 + n.nq, g->options.qd0, n.nv * sizeof *g->x0);
 }
 
-// Controls that matter but do not hurt; series-elastic motors start where their controls are.
+// Controls that matter but do not hurt; motors start where their controls are, activations half way.
 static void choose_controls(gradcheck* g, ns_rng* rng) {
     ns_model_sizes n = g->model->sizes;
     uint32_t motor = n.nq + n.nv;
@@ -152,7 +152,9 @@ static void choose_controls(gradcheck* g, ns_rng* rng) {
             c = a->control_lower + span * ns_rng_uniform(rng, 0.3, 0.7);
         }
         for (uint32_t k = 0; k < g->options.steps; k++) g->c[(size_t)k * g->z.nc + i] = c;
-        if (a && a->type == NS_ACTUATOR_SERIES_ELASTIC) g->x0[motor++] = c;
+        if (a && nsi_actuator_state(a)) {
+            g->x0[motor++] = a->dynamics == NS_DYNAMICS_NONE ? c : 0.5 * c;
+        }
     }
 }
 

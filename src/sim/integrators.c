@@ -93,16 +93,39 @@ static bool keeps_state(const nsi_stepper* s, const ns_expr* q, const ns_expr* q
     if (!s->augmenter) return true;
     for (uint32_t k = 0; k < s->model->sizes.nq; k++) same = same && at->q[k].id == q[k].id;
     for (uint32_t k = 0; k < s->model->sizes.nv; k++) same = same && at->qd[k].id == qd[k].id;
+    for (uint32_t k = 0; k < s->model->sizes.nu; k++) {
+        same = same && at->actuator[k].id == s->actuator[k].id;
+    }
     if (same) return true;
     const char* name = ns_choice_name(&ns_integrators, (int)s->options->integrator);
     nsi_graph_fail(s->graph, NS_ERR_ARGUMENT,
-                   "a network at q or qd changes the state a step starts from, which %s does not"
+                   "a network at q, qd or an activation changes the state a step starts from, "
+                   "which %s does not"
                    " support; use %s",
                    name, nsi_integrator_name_with(NSI_STATE_NETWORKS));
     return false;
 }
 
-// Classical Runge-Kutta on coordinates and velocities. Quaternions leave the sphere on their way through
+// Activations of a later stage, from the rates of the stage before; exact ones from the start.
+static void activate_stage(const nsi_stepper* s, const ns_expr* before, double time) {
+    for (uint32_t i = 0; i < s->model->sizes.nu; i++) {
+        ns_actuator_dynamics dynamics = s->model->actuators[i].def.dynamics;
+        if (dynamics == NS_DYNAMICS_NONE) continue;
+        ns_expr rate = dynamics == NS_DYNAMICS_FILTER_EXACT ? s->rate[i] : before[i];
+        s->activation[i] =
+            nsi_activation_after(s->model, s->first->param, i, s->start[i], rate, time);
+    }
+}
+
+static void add_activation_rates(const nsi_stepper* s, const ns_expr* rate, double weight,
+                                 ns_expr* sum) {
+    for (uint32_t i = 0; i < s->model->sizes.nu; i++) {
+        if (s->model->actuators[i].def.dynamics == NS_DYNAMICS_NONE) continue;
+        sum[i] = ns_add(sum[i], ns_mul(ns_const(weight), rate[i]));
+    }
+}
+
+// Classical Runge-Kutta on coordinates, velocities and activations. Quaternions leave the sphere on their way through
 // the stages: bodies see them at unit length, without which a fast spin would change how they fall.
 // That keeps the order, since what is integrated is smooth off the sphere, too.
 static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
@@ -113,7 +136,10 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
     ns_expr *rate = nsi_step_expressions(s, nq), *qdd = nsi_step_expressions(s, nv);
     ns_expr *qs = nsi_step_expressions(s, nq), *unit = nsi_step_expressions(s, nq),
             *qds = nsi_step_expressions(s, nv);
+    ns_expr* mean = nsi_step_expressions(s, s->model->sizes.nu); // rate of the activations
+    nsi_step_state at = {.gyroscopic = false};
     if (s->graph->error.status != NS_OK) return;
+    for (uint32_t k = 0; k < s->model->sizes.nu; k++) mean[k] = ns_const(0.0);
 
     // The sums over the stages start from the old state.
     for (uint32_t k = 0; k < nq; k++) q[k] = s->q[k];
@@ -132,8 +158,8 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         for (uint32_t k = 0; k < nq; k++) unit[k] = qs[k];
         if (stage > 0) normalize_quaternions(s, unit);
         nsi_trace_mute(stage > 0);
+        if (stage > 0) activate_stage(s, at.rate, node[stage] * dt);
 
-        nsi_step_state at = {.gyroscopic = false};
         if (!nsi_step_begin(s, unit, qds, &at)) break;
         if (stage == 0 && !keeps_state(s, unit, qds, &at)) break;
 
@@ -143,8 +169,13 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         ns_expr b = ns_const(weight[stage] * dt);
         for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
         for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(qd[k], ns_mul(b, qdd[k]));
+        add_activation_rates(s, at.rate, weight[stage], mean);
     }
 
+    for (uint32_t i = 0; i < s->model->sizes.nu; i++) {
+        ns_actuator_dynamics dynamics = s->model->actuators[i].def.dynamics;
+        if (dynamics != NS_DYNAMICS_FILTER_EXACT) s->rate[i] = mean[i];
+    }
     nsi_trace_mute(false);
     normalize_quaternions(s, q);
 }
@@ -194,4 +225,17 @@ void nsi_integrate(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         return;
     }
     nsi_integrator_get(integrator)->step(s, q, qd);
+
+    // The states of actuators at the end of the step: activations, motors where their controls are.
+    const ns_model* m = s->model;
+    const ns_expr* param = s->first->param;
+    for (uint32_t i = 0; i < m->sizes.nu && s->graph->error.status == NS_OK; i++) {
+        if (m->actuators[i].def.dynamics == NS_DYNAMICS_NONE) {
+            s->activation[i] = nsi_actuator_control(m, s->param, i, s->u[i]);
+            continue;
+        }
+        double dt = s->options->timestep;
+        ns_expr next = nsi_activation_after(m, param, i, s->start[i], s->rate[i], dt);
+        s->activation[i] = nsi_activation_clamp(m, param, i, next);
+    }
 }

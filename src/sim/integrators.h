@@ -14,13 +14,18 @@ typedef struct nsi_stepper {
     bool names;               // also quantities that take long to trace get their names
     nsi_augmenter* augmenter; // of a binding, or NULL
     nsi_robot* first;         // the robot where the step begins, once it is known
-    ns_expr *q, *qd, *motor, *u, *tau, *param; // inputs; motor has an entry per actuator
-    ns_expr residual, relaxation;              // of the impulses
+    ns_expr *q, *qd, *actuator, *u, *tau, *param; // inputs; actuator: the state of each actuator
+    ns_expr residual, relaxation;                 // of the impulses
+
+    // Activations (nu): where the state being evaluated has them, in the end those of the next state;
+    // where the step begins; and how fast they change over the step, first of all at its beginning.
+    ns_expr *activation, *start, *rate;
 } nsi_stepper;
 
 // The inputs of a step as physics sees them at one state: after what networks do to them.
 typedef struct nsi_step_state {
-    ns_expr *q, *qd, *u, *tau, *param;
+    ns_expr *q, *qd, *actuator, *u, *tau, *param;
+    ns_expr* rate;   // of activations (nu)
     ns_expr* added;  // by nsi_step_accelerate()
     bool gyroscopic; // for it: gyroscopic torques are those over the step
     nsi_robot robot;
@@ -49,7 +54,7 @@ bool nsi_integrator_has(ns_integrator integrator, nsi_integrator_trait trait);
 ns_integrator nsi_integrator_with(nsi_integrator_trait trait);
 const char* nsi_integrator_name_with(nsi_integrator_trait trait);
 
-// Trace a step by the integrator of the options. Fails the graph when that does not suit the contact or
+// Trace a step by the integrator of the options, then the activations it ends with. Fails the graph when that does not suit the contact or
 // the networks.
 void nsi_integrate(nsi_stepper* s, ns_expr* q, ns_expr* qd);
 

@@ -20,7 +20,7 @@ struct ns_io_names {
     const ns_model* model; // NULL: a learned system
     nsi_arena arena;       // names, and the two lists of them
     bool by_joint;
-    const char** state;   // (nx) q_<joint>.., qd_<joint>.., motor_<actuator>..
+    const char** state;   // (nx) q_<joint>.., qd_<joint>.., motor_<actuator> or act_<actuator>..
     const char** control; // (nc) u_<actuator>.., tau_<joint>..
     uint32_t njoint;      // states that have a name by joint or actuator; those of memory have not
     NSI_ARRAY(named_target) list;
@@ -101,14 +101,13 @@ static void make_joint_names(ns_io_names* n) {
         name_joint(n, "tau", link->def.joint, link->nv, n->control + m.nu + link->v);
     }
 
-    // Series-elastic actuators have a state, in their order
+    // Series-elastic actuators and those with an activation have a state, in their order.
     uint32_t motor = m.nq + m.nv;
     for (uint32_t i = 0; i < m.nu; i++) {
         const ns_actuator_def* a = ns_model_actuator(n->model, i);
         n->control[i] = format_name(n, "u_%s", a->name);
-        if (a->type == NS_ACTUATOR_SERIES_ELASTIC) {
-            n->state[motor++] = format_name(n, "motor_%s", a->name);
-        }
+        const char* kind = nsi_actuator_state(a);
+        if (kind) n->state[motor++] = format_name(n, "%s_%s", kind, a->name);
     }
     n->njoint = motor;
     for (; motor < n->system->sizes.nx; motor++) {

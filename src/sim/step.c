@@ -9,10 +9,10 @@
 
 #include <stdio.h>
 
-uint32_t nsi_model_motor_count(const ns_model* model) {
+uint32_t nsi_model_actuator_states(const ns_model* model) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < model->sizes.nu; i++) {
-        count += model->actuators[i].def.type == NS_ACTUATOR_SERIES_ELASTIC;
+        count += nsi_actuator_state(&model->actuators[i].def) != NULL;
     }
     return count;
 }
@@ -47,7 +47,10 @@ static bool make_step_inputs(nsi_stepper* s) {
     const ns_model* m = s->model;
     s->q = nsi_step_expressions(s, m->sizes.nq);
     s->qd = nsi_step_expressions(s, m->sizes.nv);
-    s->motor = nsi_step_expressions(s, m->sizes.nu);
+    s->actuator = nsi_step_expressions(s, m->sizes.nu);
+    s->activation = nsi_step_expressions(s, m->sizes.nu);
+    s->start = nsi_step_expressions(s, m->sizes.nu);
+    s->rate = nsi_step_expressions(s, m->sizes.nu);
     s->u = nsi_step_expressions(s, m->sizes.nu);
     s->tau = nsi_step_expressions(s, m->sizes.nv);
     s->param = nsi_step_expressions(s, m->sizes.nparam);
@@ -58,10 +61,10 @@ static bool make_step_inputs(nsi_stepper* s) {
     numbered_inputs("q", m->sizes.nq, s->q);
     numbered_inputs("qd", m->sizes.nv, s->qd);
     for (uint32_t i = 0; i < m->sizes.nu; i++) {
-        s->motor[i] = ns_const(0.0);
-        if (m->actuators[i].def.type == NS_ACTUATOR_SERIES_ELASTIC) {
-            s->motor[i] = named_input("motor", m->actuators[i].def.name);
-        }
+        const ns_actuator_def* def = &m->actuators[i].def;
+        const char* kind = nsi_actuator_state(def);
+        s->actuator[i] = kind ? named_input(kind, def->name) : ns_const(0.0);
+        s->activation[i] = s->actuator[i];
     }
     if (s->options->binding) {
         s->augmenter = nsi_augmenter_create(s->options->binding);
@@ -96,9 +99,11 @@ static void make_outputs(const nsi_stepper* s, const ns_expr* q, const ns_expr* 
         ns_output(name, qd[i]);
     }
     for (uint32_t i = 0; i < s->model->sizes.nu; i++) {
-        if (s->model->actuators[i].def.type != NS_ACTUATOR_SERIES_ELASTIC) continue;
-        snprintf(name, sizeof name, "motor/%s", s->model->actuators[i].def.name);
-        ns_output(name, nsi_actuator_control(s->model, i, s->u[i]));
+        const ns_actuator_def* def = &s->model->actuators[i].def;
+        const char* kind = nsi_actuator_state(def);
+        if (!kind) continue;
+        snprintf(name, sizeof name, "%s/%s", kind, def->name);
+        ns_output(name, s->activation[i]);
     }
     if (s->augmenter) nsi_augmenter_put_memory(s->augmenter);
 }
@@ -177,6 +182,18 @@ static bool is_zero(const nsi_stepper* s, ns_expr x) {
     return node->op == NSI_CONST && node->value == 0.0;
 }
 
+// How fast the activations change.
+static void find_activation_rates(const nsi_stepper* s, const nsi_step_state* at) {
+    const ns_model* m = s->model;
+    for (uint32_t i = 0; i < m->sizes.nu; i++) {
+        if (m->actuators[i].def.dynamics == NS_DYNAMICS_NONE) continue;
+        at->rate[i] = nsi_activation_rate(m, at->param, i, at->u[i], at->actuator[i]);
+        if (s->first->graph) continue;
+        s->start[i] = at->actuator[i];
+        s->rate[i] = at->rate[i];
+    }
+}
+
 // What physics reads is named here. The order in which things are traced is the same with and without networks and observations, and so are all
 // bits (contract.c).
 bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, nsi_step_state* at) {
@@ -184,6 +201,8 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
     at->q = nsi_step_expressions(s, m->sizes.nq);
     at->qd = nsi_step_expressions(s, m->sizes.nv);
     at->u = nsi_step_expressions(s, m->sizes.nu);
+    at->actuator = nsi_step_expressions(s, m->sizes.nu);
+    at->rate = nsi_step_expressions(s, m->sizes.nu);
     at->tau = nsi_step_expressions(s, m->sizes.nv);
     at->param = nsi_step_expressions(s, m->sizes.nparam);
     if (s->graph->error.status != NS_OK) return false;
@@ -198,7 +217,12 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
         at->qd[k] = nsi_named(qd[k], nsi_state_unit(m, m->sizes.nq + k), "qd/%u", k);
     }
     for (uint32_t i = 0; i < m->sizes.nu; i++) {
-        at->u[i] = nsi_named(s->u[i], "", "control/%s", m->actuators[i].def.name);
+        const ns_actuator_def* def = &m->actuators[i].def;
+        at->u[i] = nsi_named(s->u[i], "", "control/%s", def->name);
+        at->actuator[i] = s->activation[i];
+        if (def->dynamics != NS_DYNAMICS_NONE) {
+            at->actuator[i] = nsi_named(at->actuator[i], "", "actuator/%s/activation", def->name);
+        }
     }
     for (uint32_t k = 0; k < m->sizes.nv; k++) {
         at->tau[k] = nsi_named(s->tau[k], nsi_force_unit(m, k), "tau/%u", k);
@@ -216,6 +240,7 @@ bool nsi_step_begin(const nsi_stepper* s, const ns_expr* q, const ns_expr* qd, n
     }
 
     // What follows from these.
+    find_activation_rates(s, at);
     if (!nsi_robot_init(&at->robot, m, at->param, at->q, at->qd)) return false;
     nsi_trace_stage(NS_STAGE_STATE);
     if (mass_matrix_may_change(s)) change_mass_matrix(s, &at->robot);
@@ -308,11 +333,11 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit 
     // Impulses are solved for with the mass matrix alone, so that springs beside them stay explicit.
     bool rigid = nsi_step_has_impulses(s->model, s->options);
     external_forces(s, &at->robot, implicit != NSI_EXPLICIT && !rigid);
-    nsi_joint_forces(&at->robot, at->u, s->motor, s->options->timestep, implicit, at->tau, slope);
+    ns_expr* coupling = nsi_joint_forces(&at->robot, at->u, at->actuator, s->options->timestep,
+                                         implicit, at->tau, slope);
 
     // The slopes over a step add to the mass matrix; where all vanish it costs nothing.
     ns_expr dt = ns_const(s->options->timestep);
-    ns_expr* coupling = implicit == NSI_IMPLICIT ? nsi_joint_damping(&at->robot, slope) : NULL;
     for (uint32_t k = 0; coupling && k < nv * nv; k++) coupling[k] = ns_mul(dt, coupling[k]);
     at->robot.coupling = coupling;
     at->added = NULL;
@@ -646,6 +671,7 @@ static void resolve_outputs(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
     for (uint32_t k = 0; k < m->sizes.nv; k++) qd[k] = nsi_augmenter_resolved(s->augmenter, qd[k]);
     for (uint32_t k = 0; k < m->sizes.nu; k++) {
         s->u[k] = nsi_augmenter_resolved(s->augmenter, s->u[k]);
+        s->activation[k] = nsi_augmenter_resolved(s->augmenter, s->activation[k]);
     }
     if (nsi_step_has_impulses(m, s->options)) {
         s->residual = nsi_augmenter_resolved(s->augmenter, s->residual);

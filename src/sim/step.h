@@ -49,15 +49,15 @@ void nsi_quantity_list_free(nsi_quantity_list* list);
 // Does a quantity fit a name or glob, or does its name begin with it and a '/'?
 bool nsi_quantity_matches(const char* pattern, const char* name);
 
-// Number of motor angles in the state (series-elastic actuators).
-uint32_t nsi_model_motor_count(const ns_model* model);
+// Number of states of actuators: motor angles of series-elastic ones, activations.
+uint32_t nsi_model_actuator_states(const ns_model* model);
 
 // Does the step solve for impulses?
 bool nsi_step_has_impulses(const ns_model* model, const nsi_step_options* options);
 
-// Trace into a new graph: inputs q0.., qd0.., motor/<a>.., u/<a>.., tau0.., then the free
-// parameters by name (values that networks keep, memory/<name>/<lag>, follow the motors); outputs the observed quantities, then with impulses the residual of their
-// solver, "solver/residual", and how much it relaxed the problem, "solver/relaxation", then q0.., qd0.., motor/<a>.. of the next state.
+// Trace into a new graph: inputs q0.., qd0.., motor/<a> or act/<a> .., u/<a>.., tau0.., then the free
+// parameters by name (values that networks keep, memory/<name>/<lag>, follow these); outputs the observed quantities, then with impulses the residual of their
+// solver, "solver/residual", and how much it relaxed the problem, "solver/relaxation", then q0.., qd0.., motor/<a> or act/<a>.. of the next state.
 ns_status nsi_step_trace(const ns_model* model, const nsi_step_options* options, ns_graph** out,
                          ns_error* error);
 

@@ -168,7 +168,7 @@ static ns_status trace_model_step(const ns_model* model, const ns_system_options
 
     // Sizes follow from the ports of the graph: observations are the outputs that are neither state
     // nor the solver's residual.
-    uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_motor_count(model);
+    uint32_t nx = model->sizes.nq + model->sizes.nv + nsi_model_actuator_states(model);
     uint32_t nmemory = system->binding ? nsi_binding_memory_count(system->binding) : 0;
     nx += nmemory;
     system->nsolver = nsi_step_has_impulses(model, &step) ? 2 : 0;

@@ -162,9 +162,9 @@ static void features_are_read(void** state) {
     assert_true(a->type == NS_ACTUATOR_VELOCITY && a->kd == 2.0 && a->gear == 1.0);
     a = ns_model_actuator(model, 3);
     assert_true(a->type == NS_ACTUATOR_POSITION && a->kp == 4.0 && a->kd == 0.5);
-    a = ns_model_actuator(model, 4); // a gain is a gear
-    assert_true(a->type == NS_ACTUATOR_TORQUE && a->gear == 8.0);
-    assert_true(a->force_lower == -2.0 && a->force_upper == 3.0);
+    a = ns_model_actuator(model, 4);
+    assert_true(a->type == NS_ACTUATOR_GENERAL && a->gain[0] * a->gear == 8.0);
+    assert_true(a->force_limited && a->gain[1] == 0.0 && a->bias[0] == 0.0);
 
     assert_false(modelfile_notes(model, "cone")); // it is ours
     assert_true(modelfile_notes(model, "line 5: <flag> warmstart: not represented"));
@@ -239,7 +239,7 @@ static void what_is_left_out_is_listed(void** state) {
         "margin='0.1'/>" BALL "<camera/></body></worldbody>\n"
         "<equality><joint joint1='j'/></equality>\n<tendon/>\n<contact><other/></contact>\n"
         "<keyframe/>\n<actuator><muscle joint='j'/><motor name='t' tendon='x'/>\n"
-        "<general name='g' joint='j' gaintype='affine'/><motor joint='j' name='m' "
+        "<general name='g' joint='j' gaintype='user'/><motor joint='j' name='m' "
         "gear='2'/></actuator>\n"
         "<statistic/><visual/><size/><custom/><extension/></mujoco>");
     static const char* const notes[] = {

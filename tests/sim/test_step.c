@@ -102,7 +102,7 @@ static void parameters_are_those_of_the_builder(void** state) {
         }
         for (uint32_t i = 0; i < a.z.nu; i++) {
             double* own = p + a.model->actuators[i].param;
-            for (uint32_t k = 0; k < NSI_ACTUATOR_PARAMS; k++) {
+            for (uint32_t k = 0; k < NSI_ACTUATOR_GAINS; k++) {
                 own[k] *= ns_rng_uniform(&rng, 0.9, 1.1);
             }
             b.tree.actuator[i].gear = own[NSI_ACTUATOR_GEAR];
