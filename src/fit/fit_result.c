@@ -166,37 +166,52 @@ static ns_status note_following(ns_fit* f, const double* v, double* p, double* s
 
 // ---- verdicts ------------------------------------------------------------------------------------
 
-// Joints of which more than a few samples to train on are beyond a limit, in words.
-static void describe_limits(const ns_fit* f, nsi_text_builder* text) {
-    const nsi_problem* p = f->problem;
-    const ns_model* model = p->model;
-    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
-    const uint32_t nchannel = ns_dataset_channel_count(train);
-    for (uint32_t k = 0; model && k < ns_model_get_sizes(model).nlink; k++) {
-        const ns_link_def* link = ns_model_link(model, k);
-        uint32_t q = ns_model_joint_q(model, k), beyond = 0, total = 0;
-        if (!link->limited || q >= p->nq || p->channel_of_state[q] == NSI_NONE) continue;
+// Samples of a joint in the training recordings of a variant, and the one farthest from the middle of its
+// range.
+typedef struct joint_reach {
+    uint32_t beyond, total;
+    double farthest;
+} joint_reach;
 
-        // Stops are soft and measurements noisy: a hundredth of the range, or 3 sigma.
-        const uint32_t channel = p->channel_of_state[q];
-        double sigma = ns_dataset_channel(train, channel)->sigma;
-        double slack = fmax(0.01 * (link->upper - link->lower), sigma > 0.0 ? 3.0 * sigma : 0.0);
-        double farthest = 0.5 * (link->lower + link->upper);
-        for (uint32_t i = 0; i < ns_dataset_recording_count(train); i++) {
-            const ns_recording* r = ns_dataset_recording(train, i);
-            for (uint32_t j = 0; j < r->nsample; j++) {
-                double x = r->values[(size_t)j * nchannel + channel];
-                double middle = 0.5 * (link->lower + link->upper);
-                total++;
-                beyond += x > link->upper + slack || x < link->lower - slack;
-                if (fabs(x - middle) > fabs(farthest - middle)) farthest = x;
-            }
+static joint_reach find_reach(const ns_fit* f, uint32_t variant, const ns_link_def* link,
+                              uint32_t channel) {
+    const ns_dataset* train = f->data[NS_ROLE_TRAIN];
+    const double middle = 0.5 * (link->lower + link->upper);
+    joint_reach reach = {.farthest = middle};
+
+    // Stops are soft and measurements noisy: a hundredth of the range, or 3 sigma.
+    double sigma = ns_dataset_channel(train, channel)->sigma;
+    double slack = fmax(0.01 * (link->upper - link->lower), sigma > 0.0 ? 3.0 * sigma : 0.0);
+    for (uint32_t i = 0; i < ns_dataset_recording_count(train); i++) {
+        const ns_recording* r = ns_dataset_recording(train, i);
+        if (nsi_problem_variant(f->problem, r) != variant) continue;
+        for (uint32_t j = 0; j < r->nsample; j++) {
+            double x = r->values[(size_t)j * ns_dataset_channel_count(train) + channel];
+            reach.total++;
+            reach.beyond += x > link->upper + slack || x < link->lower - slack;
+            if (fabs(x - middle) > fabs(reach.farthest - middle)) reach.farthest = x;
         }
-        if (beyond * 200 < total || beyond == 0) continue;
-        nsi_text_add(text, "%sjoint/%s goes to %s, its range is %s to %s",
-                     text->text.count > 0 ? "; " : "", link->joint,
-                     nsi_format_short(farthest, 3).text, nsi_format_short(link->lower, 3).text,
-                     nsi_format_short(link->upper, 3).text);
+    }
+    return reach;
+}
+
+// Joints of which more than a few samples to train on are beyond a limit of their variant, in words.
+static void describe_limits(const ns_fit* f, uint32_t variant, nsi_text_builder* text) {
+    const nsi_problem* p = f->problem;
+    const nsi_variant* v = &p->variants[variant];
+    for (uint32_t k = 0; v->model && k < ns_model_get_sizes(v->model).nlink; k++) {
+        const ns_link_def* link = ns_model_link(v->model, k);
+        uint32_t q = ns_model_joint_q(v->model, k);
+        if (!link->limited || q >= p->nq || p->channel_of_state[q] == NSI_NONE) continue;
+        joint_reach reach = find_reach(f, variant, link, p->channel_of_state[q]);
+        if (reach.beyond * 200 < reach.total || reach.beyond == 0) continue;
+
+        // Variants have joints of the same names.
+        if (text->text.count > 0) nsi_text_add(text, "; ");
+        if (p->nvariant > 1 && v->name) nsi_text_add(text, "%s: ", v->name);
+        nsi_text_add(text, "joint/%s goes to %s, its range is %s to %s", link->joint,
+                     nsi_format_short(reach.farthest, 3).text,
+                     nsi_format_short(link->lower, 3).text, nsi_format_short(link->upper, 3).text);
     }
 }
 
@@ -214,8 +229,13 @@ static ns_status judge_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     uint32_t iterations = 0;
     for (uint32_t k = 0; k < a->phases.count; k++) iterations += a->phases.data[k].iterations;
     evidence.stuck = iterations == 0;
+    evidence.scored = true;
+    for (uint32_t k = 0; k < spec->stages.count; k++) {
+        evidence.scored = evidence.scored && spec->stages.data[k].iterations == 0;
+    }
 
-    describe_limits(f, &limits);
+    // Each variant has limits of its own.
+    for (uint32_t k = 0; k < f->problem->nvariant; k++) describe_limits(f, k, &limits);
     if (limits.text.count > 0) nsi_text_add_bytes(&limits, "", 1);
     if (limits.text.count > 0) evidence.limits = limits.text.data;
     ns_status status = limits.failed ? nsi_fail_nomem(error) : NS_OK;

@@ -78,12 +78,12 @@ static void add_reasons(nsi_text_builder* text, const nsi_result* a,
         nsi_text_add(text, "the recording leaves joint limits (%s): are units and signs right?",
                      evidence->limits);
     }
-    if (evidence->stuck) {
+    if (evidence->stuck && !evidence->scored) {
         begin_reason(&reasons);
         nsi_text_add(text, "no step lowered the loss from this start: give other initial values,"
                            " or a `search`");
     }
-    if (evidence->whole) {
+    if (evidence->whole && !evidence->scored) {
         begin_reason(&reasons);
         nsi_text_add(text, "a local minimum, of which simulations of whole recordings have many:"
                            " leave `window` out, or give a list such as [10, 25, 50]");
@@ -97,16 +97,39 @@ static void add_reasons(nsi_text_builder* text, const nsi_result* a,
     nsi_text_add(text, ". Standard errors are too small then.");
 }
 
-static void add_failure(nsi_text_builder* text, const nsi_result* a,
-                        const nsi_verdict_evidence* evidence) {
+static uint32_t count_lost(const nsi_result* a) {
     uint32_t lost = 0;
     for (int role = 0; role < NS_ROLE_COUNT; role++) lost += a->after[role].lost;
+    return lost;
+}
+
+// Of a model that is only scored: it is what it is, and nothing failed.
+static void add_unexplained(nsi_text_builder* text, const nsi_result* a,
+                            const nsi_verdict_evidence* evidence) {
+    if (is_misfit(a)) {
+        nsi_text_add(text,
+                     "The model does not explain the data: residuals are %s times %s, and %s times"
+                     " is the limit. Nothing was fitted, as no stage has iterations.",
+                     nsi_format_short(a->sigma, 3).text,
+                     a->noise_known ? "the noise given in the data map" : "how far the data goes",
+                     nsi_format_short(a->noise_known ? MISFIT : UNEXPLAINED, 2).text);
+        add_reasons(text, a, evidence);
+    } else if (count_lost(a) > 0) {
+        nsi_text_add(text,
+                     "The model does not explain the data: %u simulations of it do not stay"
+                     " finite. Take a smaller time step, or shorter horizons.",
+                     count_lost(a));
+    }
+}
+
+static void add_failure(nsi_text_builder* text, const nsi_result* a,
+                        const nsi_verdict_evidence* evidence) {
     if (is_misfit(a)) {
         nsi_text_add(text, "The fit failed: residuals are %s times %s.",
                      nsi_format_short(a->sigma, 2).text,
                      a->noise_known ? "the noise given in the data map" : "how far the data goes");
         add_reasons(text, a, evidence);
-    } else if (lost > 0) {
+    } else if (count_lost(a) > 0) {
         nsi_text_add(text, "The fit failed: simulations of the fitted model do not stay finite."
                            " Take a smaller time step, or shorter horizons.");
     }
@@ -128,7 +151,8 @@ static void add_doubts(nsi_text_builder* text, const nsi_result* a,
                        const nsi_verdict_evidence* evidence) {
     double before, after;
     const char* grown = find_growth(a, &before, &after);
-    if (evidence->limits) {
+    if (evidence->scored) add_unexplained(text, a, evidence);
+    if (evidence->limits && text->text.count == 0) { // else it is among the reasons
         nsi_text_add(text,
                      "The recording leaves joint limits (%s): the simulation pushes back there."
                      " Correct the limits, the units or the signs, or leave these stretches out.",
@@ -137,7 +161,7 @@ static void add_doubts(nsi_text_builder* text, const nsi_result* a,
     if (grown) {
         nsi_text_add(text,
                      "%sThe error on %s data grew, from %s to %s: the fit does not carry over.",
-                     evidence->limits ? " " : "", grown, nsi_format(before, 3).text,
+                     text->text.count > 0 ? " " : "", grown, nsi_format(before, 3).text,
                      nsi_format(after, 3).text);
     }
 }
@@ -156,7 +180,7 @@ static ns_status keep_verdict_text(nsi_result* a, nsi_text_builder* text, const 
 ns_status nsi_result_judge(nsi_result* a, const nsi_verdict_evidence* evidence, ns_error* error) {
     nsi_text_builder failure = {.allocator = a->allocator}, doubts = {.allocator = a->allocator};
     a->failure = a->doubts = NULL;
-    add_failure(&failure, a, evidence);
+    if (!evidence->scored) add_failure(&failure, a, evidence);
     ns_status status = keep_verdict_text(a, &failure, &a->failure, error);
     if (status == NS_OK) {
         add_doubts(&doubts, a, evidence);

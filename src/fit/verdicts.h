@@ -1,5 +1,5 @@
 // Verdicts on the whole of a result: did the fit fail, why most likely, and which estimates can then not
-// be called ok.
+// be called ok. A model that is only scored cannot fail; that it does not explain the data is a doubt.
 
 #ifndef NSI_FIT_VERDICTS_H
 #define NSI_FIT_VERDICTS_H
@@ -13,6 +13,7 @@ typedef struct nsi_verdict_evidence {
     const char* limits;       // in words: joints that were recorded beyond their limits; NULL: none
     bool whole;               // the only stage simulates whole recordings
     bool stuck;               // no step of any stage lowered the loss
+    bool scored;              // no stage has iterations: nothing was to be fitted
 } nsi_verdict_evidence;
 
 // Set `failure` of the result, and verdicts of estimates that were ok by themselves. Residuals, scores and

@@ -64,6 +64,26 @@ static const judged_case judged_cases[] = {
      "(1) joint/a/damping is at its bound: widen it; (2) a local minimum",
      NULL},
     {43.8, true, {.stuck = true}, 0, 0, 0, NS_VERDICT_MISFIT, "no step lowered the loss", NULL},
+    {43.8,
+     true,
+     {.scored = true, .stuck = true, .whole = true},
+     0,
+     0,
+     0,
+     NS_VERDICT_MISFIT,
+     NULL,
+     "The model does not explain the data: residuals are 43.8 times the noise given"},
+    {0.7,
+     false,
+     {.scored = true},
+     0,
+     0,
+     0,
+     NS_VERDICT_MISFIT,
+     NULL,
+     "0.7 times how far the data goes, and 0.5 times is the limit"},
+    {1.0, true, {.scored = true, .stuck = true}, 0, 0, 0, NS_VERDICT_OK, NULL, NULL},
+    {1.0, true, {.scored = true}, 0, 0, 3, NS_VERDICT_OK, NULL, "3 simulations of it do not stay"},
     {0.1, false, {0}, 0, 0, 0, NS_VERDICT_OK, NULL, NULL},
     {0.7, false, {0}, 0, 0, 0, NS_VERDICT_MISFIT, "0.7 times how far the data goes", NULL},
     {1.0, true, {.refused = 3, .refused_name = "pole"}, 0, 0, 0, NS_VERDICT_REFUSED, NULL, NULL},
@@ -166,6 +186,9 @@ static void runs_are_judged(void** state) {
     m.x0 = starts;
     m.sigma = 1e-3;
     motion_record(&m, "rod.csv");
+    m.runs = 1;
+    m.x0 = (const double[]){2.5, 0.0};
+    motion_record(&m, "other.csv"); // goes as far
     experiment_write("map.yaml", "time: t\ntrajectory: traj\nobserve:\n"
                                  "  joint/hinge/position: {value: q0, sigma: 0.001}\n"
                                  "  joint/hinge/velocity: {value: qd0, sigma: 0.001}\n");
@@ -190,12 +213,55 @@ static void runs_are_judged(void** state) {
     assert_true(result->estimates[0].verdict != NS_VERDICT_OK);
     assert_true(result->doubts && strstr(result->doubts, "joint/hinge goes to"));
     ns_fit_free(fit);
+
+    ns_error error = {0};
+    // The same where only the second variant has stops: recordings of the first may go there.
+    for (int k = 0; k < 2; k++) {
+        const char* stops = "limited='true' range='-1 1'";
+        experiment_write("first.xml", rod, k == 0 ? "" : stops);
+        experiment_write("second.xml", rod, k == 0 ? stops : "");
+        experiment_write("fit.yaml",
+                         "variants:\n  - {name: first, files: \"rod.csv\", model: first.xml}\n"
+                         "  - {name: second, files: \"other.csv\", model: second.xml}\n"
+                         "timestep: 0.01\ndata: {map: map.yaml, train: [%s]}\n"
+                         "parameters: {joint/hinge/damping: {initial: 0.1, lower: 0}}\n"
+                         "train: {window: 25}\n",
+                         k == 0 ? "other.csv, rod.csv" : "other.csv");
+        fit = experiment_load("fit.yaml", 1);
+        must(ns_fit_run(fit, NULL, &error), &error);
+        result = ns_fit_get_result(fit);
+        if (k == 0) assert_non_null(strstr(result->doubts, "second: joint/hinge goes to"));
+        if (k == 1) assert_true(!result->doubts || !strstr(result->doubts, "goes to"));
+        ns_fit_free(fit);
+    }
+}
+
+// A model that is only scored does not fail, and says how far it is off.
+static void scored_models_do_not_fail(void** state) {
+    (void)state;
+    experiment_write("rod.xml", rod, "damping='0.28'");
+    experiment_write("fit.yaml", "model: rod.xml\ntimestep: 0.01\n"
+                                 "data: {map: map.yaml, train: [rod.csv]}\n"
+                                 "parameters: {joint/hinge/damping: {lower: 0}}\n"
+                                 "train: {window: 25, iterations: 0}\n");
+    ns_fit* fit = experiment_load("fit.yaml", 1);
+    ns_error error = {0};
+    must(ns_fit_run(fit, NULL, &error), &error);
+    const ns_fit_result* result = result_of(fit, NS_VERDICT_MISFIT);
+    char numbers[80];
+    snprintf(numbers, sizeof numbers, "does not explain the data: residuals are %.1f times",
+             result->sigma);
+    assert_null(result->failure);
+    assert_true(result->sigma > 3.0 && result->sigma < 99.95);
+    assert_true(result->doubts && strstr(result->doubts, numbers));
+    ns_fit_free(fit);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_ok_in_a_failed_fit),
         cmocka_unit_test(runs_are_judged),
+        cmocka_unit_test(scored_models_do_not_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
