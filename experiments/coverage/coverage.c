@@ -1,11 +1,12 @@
 // How often 90 % intervals of posteriors hold the truth, over synthetic fits.
 //
-// usage: coverage PROBLEM METHOD FITS [SEED]
+// usage: coverage PROBLEM METHOD FITS [FILE]
 //        PROBLEM: pendulum, arm, ball or network; METHOD: laplace or hmc
 //
 // Each fit draws a truth (parameters, and weights of the network), simulates a recording, adds
 // noise, fits from nominal values and counts the parameters whose truth lies between the 5 % and 95
-// % quantiles of the posterior.
+// % quantiles of the posterior. FILE receives a line for each fit: its seed, and for each parameter
+// the share of the samples below the truth. Fits that FILE has already are not run again.
 
 #include <neuralsim/neuralsim.h>
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PARAMETERS = 8, MAX_SAMPLES = 400, MAX_CHANNELS = 14 };
+enum { MAX_PARAMETERS = 8, MAX_SAMPLES = 400, MAX_CHANNELS = 14, MAX_FITS = 10000 };
 
 typedef struct free_parameter {
     const char* name;
@@ -219,8 +220,17 @@ static ns_dataset* draw_recording(const setup* s, ns_rng* rng, double* truth) {
     return data;
 }
 
-// One fit; true where the interval of a parameter holds the truth. False: no posterior.
-static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, bool* inside) {
+// The share of the samples of a number that is below a value; there is one mode.
+static double share_below(const ns_posterior* posterior, uint32_t number, double value) {
+    size_t all = (size_t)posterior->chains * posterior->count, below = 0;
+    for (size_t k = 0; k < all; k++) {
+        below += posterior->samples[k * posterior->n + number] < value;
+    }
+    return (double)below / (double)all;
+}
+
+// One fit; the share of samples below the truth of each parameter. False: no posterior.
+static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, double* below) {
     const problem* p = s->p;
     ns_rng rng = ns_rng_seed(seed);
     double truth[MAX_PARAMETERS];
@@ -243,6 +253,7 @@ static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, b
         {.windows = {.length = 20, .weight_decay = decay}},
         {.windows = {.length = 0, .weight_decay = decay}},
     };
+    const uint32_t count = p->blueprint ? 50 : 300; // of each chain; those of networks cost more
     ns_fit_spec spec = {.parameters = params,
                         .train = data,
                         .stages = stages,
@@ -250,7 +261,7 @@ static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, b
                         .posterior = {.method = method,
                                       .chains = 4,
                                       .warmup = 250,
-                                      .samples = 300,
+                                      .samples = count,
                                       .weights = true},
                         .seed = seed,
                         .threads = 1};
@@ -260,8 +271,7 @@ static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, b
     const ns_fit_result* result = done ? ns_fit_get_result(fit) : NULL;
     done = result && result->posterior;
     for (uint32_t k = 0; k < s->n && done; k++) {
-        const ns_chain_summary* one = &result->posterior->numbers[k].summary;
-        inside[k] = truth[k] >= one->lower && truth[k] <= one->upper;
+        below[k] = share_below(result->posterior, k, truth[k]);
     }
     if (!done)
         fprintf(stderr, "fit %u: %s\n", (unsigned)seed,
@@ -272,34 +282,77 @@ static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, b
     return done;
 }
 
+// Fits that are done: a bit for each seed, and how often each interval held the truth.
+typedef struct tally {
+    uint32_t done, inside[MAX_PARAMETERS];
+    bool known[MAX_FITS + 1]; // by seed
+} tally;
+
+static void tally_add(tally* t, const setup* s, const double* below) {
+    t->done++;
+    for (uint32_t k = 0; k < s->n; k++) t->inside[k] += below[k] >= 0.05 && below[k] <= 0.95;
+}
+
+// Lines of an earlier run; the last one may be cut off.
+static void tally_read(tally* t, const setup* s, const char* path) {
+    FILE* file = fopen(path, "r");
+    long seed;
+    while (file && fscanf(file, "%ld", &seed) == 1) {
+        double below[MAX_PARAMETERS];
+        uint32_t n = 0;
+        while (n < s->n && fscanf(file, "%lf", &below[n]) == 1) n++;
+        if (n < s->n || seed < 1 || seed > MAX_FITS || t->known[seed]) break;
+        t->known[seed] = true;
+        tally_add(t, s, below);
+    }
+    if (file) fclose(file);
+}
+
+static void tally_print(const tally* t, const setup* s, const char* method) {
+    double all = 0.0;
+    for (uint32_t k = 0; k < s->n; k++) {
+        printf("%s %s %s %.1f %%\n", s->p->name, method, s->p->parameters[k].name,
+               100.0 * t->inside[k] / t->done);
+        all += 100.0 * t->inside[k] / t->done / s->n;
+    }
+    printf("%s %s all %.1f %% of %u fits\n", s->p->name, method, all, t->done);
+}
+
 int main(int argc, char** argv) {
     int method = 0;
     const problem* p = NULL;
     for (size_t k = 0; argc > 1 && k < sizeof problems / sizeof *problems; k++) {
         if (strcmp(argv[1], problems[k].name) == 0) p = &problems[k];
     }
-    if (argc < 4 || !p || !ns_choice_find(&ns_posterior_methods, argv[2], &method) || method == 0) {
-        fprintf(stderr, "usage: coverage pendulum|arm|ball|network laplace|hmc FITS [SEED]\n");
+    long fits = argc > 3 ? strtol(argv[3], NULL, 10) : 0;
+    if (fits < 1 || fits > MAX_FITS || !p ||
+        !ns_choice_find(&ns_posterior_methods, argv[2], &method) || method == 0) {
+        fprintf(stderr, "usage: coverage pendulum|arm|ball|network laplace|hmc FITS [FILE]\n");
         return 2;
     }
     setup s = make_setup(p);
-    long fits = strtol(argv[3], NULL, 10), first = argc > 4 ? strtol(argv[4], NULL, 10) : 1;
-    uint32_t counts[MAX_PARAMETERS] = {0}, done = 0;
-    for (long k = 0; k < fits; k++) {
-        bool inside[MAX_PARAMETERS];
-        if (!run_fit(&s, (ns_posterior_method)method, (uint64_t)(first + k), inside)) continue;
-        done++;
-        for (uint32_t i = 0; i < s.n; i++) counts[i] += inside[i];
+    static tally t;
+    FILE* file = NULL;
+    if (argc > 4) {
+        tally_read(&t, &s, argv[4]);
+        file = fopen(argv[4], "a");
+        if (!file) return perror(argv[4]), 1;
     }
 
-    // Each parameter, and all together.
-    double all = 0.0;
-    for (uint32_t i = 0; i < s.n; i++) {
-        printf("%s %s %s %.1f %%\n", p->name, argv[2], p->parameters[i].name,
-               100.0 * counts[i] / done);
-        all += 100.0 * counts[i] / done / s.n;
+    // The seed of a fit is its number.
+    for (long seed = 1; seed <= fits; seed++) {
+        double below[MAX_PARAMETERS];
+        if (t.known[seed]) continue;
+        if (!run_fit(&s, (ns_posterior_method)method, (uint64_t)seed, below)) continue;
+        tally_add(&t, &s, below);
+        if (!file) continue;
+        fprintf(file, "%ld", seed);
+        for (uint32_t k = 0; k < s.n; k++) fprintf(file, " %.4f", below[k]);
+        fprintf(file, "\n");
+        fflush(file);
     }
-    printf("%s %s all %.1f %% of %u fits\n", p->name, argv[2], all, done);
+    if (t.done > 0) tally_print(&t, &s, argv[2]);
+    if (file) fclose(file);
     ns_blueprint_free(s.blueprint);
     ns_model_free(s.model);
     return 0;

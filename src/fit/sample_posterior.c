@@ -4,7 +4,7 @@
 #include "fit/fit_run.h"
 #include "fit/posterior_summary.h"
 #include "solver/solvers.h"
-#include "sysid/residual_density.h"
+#include "sysid/refit_samples.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -183,7 +183,8 @@ static void weigh_modes(posterior_run* p, double* probability) {
 static bool posterior_watch(void* context, uint32_t done, uint32_t count) {
     posterior_run* p = context;
     nsi_run* r = p->r;
-    ns_fit_progress progress = {.phase = "posterior by HMC",
+    bool hmc = p->options.method == NS_POSTERIOR_HMC;
+    ns_fit_progress progress = {.phase = hmc ? "posterior by HMC" : "posterior by refits",
                                 .number = r->nphase,
                                 .count = r->nphase + 1,
                                 .iteration = done,
@@ -194,6 +195,36 @@ static bool posterior_watch(void* context, uint32_t done, uint32_t count) {
     return r->f->stopped;
 }
 
+// Are weights of networks sampled?
+static bool samples_networks(const posterior_run* p) {
+    if (!p->options.weights) return false;
+    for (uint32_t k = 0; k < ns_system_weight_matrix_count(p->f->system); k++) {
+        if (!ns_system_weight_matrix(p->f->system, k).formula) return true;
+    }
+    return false;
+}
+
+// Samples of the Gaussians; with networks, each moved by a refit (refit_samples.h).
+static ns_status draw_laplace(posterior_run* p, const ns_laplace* const* starts, uint32_t chains,
+                              ns_samples** out) {
+    const ns_posterior_options* o = &p->options;
+    ns_status status =
+        ns_laplace_sample(starts, p->nmode, chains, o->samples, p->f->spec->seed, out, p->r->error);
+    if (status != NS_OK || !samples_networks(p)) return status;
+    nsi_refit_options options = {.scales = p->scales,
+                                 .threads = p->threads,
+                                 .seed = p->f->spec->seed,
+                                 .observe = posterior_watch,
+                                 .context = p};
+    uint32_t unfinished = 0;
+    status = nsi_refit_samples(p->density, &options, *out, &unfinished, p->r->error);
+    if (status != NS_OK || unfinished * 10 <= chains * o->samples) return status;
+    char text[160];
+    snprintf(text, sizeof text, "posterior: %u of %u refits did not converge; `hmc` is more exact",
+             unfinished, chains * o->samples);
+    return posterior_note(p, text);
+}
+
 static ns_status draw_samples(posterior_run* p, ns_samples** out) {
     const ns_laplace* starts[MAX_MODES];
     for (uint32_t k = 0; k < p->nmode; k++) starts[k] = p->modes[k].laplace;
@@ -202,8 +233,7 @@ static ns_status draw_samples(posterior_run* p, ns_samples** out) {
     const ns_posterior_options* o = &p->options;
     uint32_t chains = (o->chains + p->nmode - 1) / p->nmode * p->nmode;
     if (o->method == NS_POSTERIOR_LAPLACE) {
-        return ns_laplace_sample(starts, p->nmode, chains, o->samples, p->f->spec->seed, out,
-                                 p->r->error);
+        return draw_laplace(p, starts, chains, out);
     }
     ns_hmc_options options = {.chains = chains,
                               .warmup = o->warmup,
@@ -293,18 +323,13 @@ static ns_status keep_samples(posterior_run* p, const ns_samples* s, const doubl
 // Why this fit has no posterior; NULL: it has.
 static const char* find_obstacle(const posterior_run* p) {
     const nsi_stage* s = p->stage;
-    const ns_fit* f = p->f;
     if (s->teacher_forcing) return "no posterior: the last stage uses teacher forcing";
     if (s->l1 > 0.0 || s->group > 0.0) {
         return "no posterior: the last stage has a penalty (l1, group) that is no prior; add a "
                "stage"
                " without it";
     }
-    bool networks = false;
-    for (uint32_t k = 0; k < ns_system_weight_matrix_count(f->system); k++) {
-        networks = networks || !ns_system_weight_matrix(f->system, k).formula;
-    }
-    if (p->options.weights && networks && !(s->windows.weight_decay > 0.0)) {
+    if (samples_networks(p) && !(s->windows.weight_decay > 0.0)) {
         return "no posterior: weights of networks need a prior; give weight_decay";
     }
     return NULL;

@@ -19,7 +19,8 @@ static const double LOG_ROOT_2PI = 0.91893853320467274178; // of the density of 
 typedef struct laplace_search {
     ns_allocator allocator;
     const ns_density* density;
-    uint32_t n;
+    uint32_t n, worker;
+    double close_enough; // squared length of a Newton step that ends the search
     double *x, *gradient, *direction, *trial, *trial_gradient;
     double *H, *vectors, *values, *size, *ridge;
 } laplace_search;
@@ -33,7 +34,7 @@ void ns_laplace_free(ns_laplace* laplace) {
 }
 
 static double laplace_value(const laplace_search* s, const double* x, double* gradient) {
-    double value = s->density->log_density(s->density->context, 0, x, gradient);
+    double value = s->density->log_density(s->density->context, s->worker, x, gradient);
     bool finite = isfinite(value);
     for (uint32_t k = 0; k < s->n; k++) finite = finite && isfinite(gradient[k]);
     return finite ? value : -INFINITY;
@@ -67,8 +68,8 @@ static bool difference_gradients(laplace_search* s, const double* x) {
 static bool factorise_curvature(laplace_search* s, const double* x, double* L, double* log_det) {
     const uint32_t n = s->n;
     const ns_density* d = s->density;
-    bool known =
-        d->information ? d->information(d->context, 0, x, s->H) : difference_gradients(s, x);
+    bool known = d->information ? d->information(d->context, s->worker, x, s->H)
+                                : difference_gradients(s, x);
     if (!known) return false;
 
     // A diagonal of 1 makes eigenvalues comparable.
@@ -137,7 +138,7 @@ static ns_status maximise(laplace_search* s, ns_laplace* out, ns_error* error) {
                             "the log-density has no finite curvature; give each number a prior");
         }
         decrement = newton_direction(s, out->factor);
-        if (decrement < REACHED || out->iterations == MAX_ITERATIONS) break;
+        if (decrement < s->close_enough || out->iterations == MAX_ITERATIONS) break;
         double reached;
         if (search_line(s, out->log_density, decrement, &reached) == 0.0) break;
         memcpy(s->x, s->trial, n * sizeof *s->x);
@@ -154,7 +155,7 @@ static ns_status maximise(laplace_search* s, ns_laplace* out, ns_error* error) {
         }
         out->undetermined += share > 0.5;
     }
-    out->converged = decrement < NEAR;
+    out->converged = decrement < fmax(NEAR, s->close_enough);
     out->log_evidence = out->log_density + n * LOG_ROOT_2PI + log_det;
     memcpy(out->mean, s->x, n * sizeof *s->x);
     return NS_OK;
@@ -162,6 +163,12 @@ static ns_status maximise(laplace_search* s, ns_laplace* out, ns_error* error) {
 
 ns_status ns_laplace_find(const ns_density* density, const double* start, const double* scale,
                           ns_laplace** out, ns_error* error) {
+    return nsi_laplace_search(density, 0, REACHED, start, scale, out, error);
+}
+
+ns_status nsi_laplace_search(const ns_density* density, uint32_t worker, double close_enough,
+                             const double* start, const double* scale, ns_laplace** out,
+                             ns_error* error) {
     if (!density || !density->log_density || density->n == 0 || !start || !out) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "ns_laplace_find: an argument is NULL");
     }
@@ -170,7 +177,11 @@ ns_status ns_laplace_find(const ns_density* density, const double* start, const 
     const size_t n = density->n;
 
     // One block for all vectors and matrices of the search.
-    laplace_search s = {.allocator = memory, .density = density, .n = density->n};
+    laplace_search s = {.allocator = memory,
+                        .density = density,
+                        .n = density->n,
+                        .worker = worker,
+                        .close_enough = close_enough};
     double* block = nsi_alloc_zeroed(&memory, (8 * n + 2 * n * n) * sizeof *block);
     ns_laplace* l = nsi_alloc_zeroed(&memory, sizeof *l);
     if (l) l->n = density->n;

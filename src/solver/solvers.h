@@ -113,6 +113,14 @@ double nsi_penalty(const ns_solver_options* options, const double* x);
 bool nsi_proximal_quadratic(uint32_t n, const double* A, const double* b, double* x,
                             const ns_solver_options* options);
 
+// ---- laplace.c -----------------------------------------------------------------------------------
+
+// ns_laplace_find() by one of several workers.
+// @param close_enough  squared length of a Newton step, in standard deviations, that ends the search
+ns_status nsi_laplace_search(const ns_density* density, uint32_t worker, double close_enough,
+                             const double* start, const double* scale, ns_laplace** out,
+                             ns_error* error);
+
 // ---- hmc.c ---------------------------------------------------------------------------------------
 
 // Zeroed samples; NULL when out of memory.
@@ -136,6 +144,16 @@ void nsi_dense_add_gram(uint32_t m, uint32_t n, const double* J, size_t stride, 
 bool nsi_dense_cholesky(uint32_t n, double* A, uint32_t threads);
 // Solve with the factor, for `count` right-hand sides (n x count, row-major), in place.
 void nsi_dense_cholesky_solve(uint32_t n, const double* L, uint32_t count, double* b);
+
+// Minimise 1/2 x'Sx - r'x within bounds that enclose 0, or lie on it. Where rounding keeps the last bounds from
+// settling, x is lower than 0 all the same.
+// @param S        (n x n) positive definite; the lower triangle is read
+// @param scratch  n^2 + n numbers
+// @param numbers  (n) scratch
+// @return false when S is not positive definite
+bool nsi_box_quadratic(uint32_t n, const double* S, const double* r, const double* lower,
+                       const double* upper, uint32_t threads, double* x, double* scratch,
+                       uint32_t* numbers);
 // Eigenvalues (ascending) and vectors (row k belongs to value k) of a symmetric matrix (lower
 // triangle), which is overwritten. False when LAPACK did not converge or had no memory, or when a
 // number is NaN.

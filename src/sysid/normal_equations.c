@@ -4,6 +4,7 @@
 #include "sysid/objective_state.h"
 
 #include "solver/solvers.h"
+#include "sysid/bounded_step.h"
 
 #include <math.h>
 #ifdef _OPENMP
@@ -34,9 +35,10 @@ void nsi_normal_free(nsi_objective* e) {
     for (size_t k = 0; m->sensitivity && k < (size_t)e->threads * e->p->nvariant; k++) {
         nsi_sensitivity_free(m->sensitivity[k]);
     }
-    void* blocks[] = {m->sensitivity, m->slab, m->slab_residual, m->kept, m->H,      m->g, m->Hxx,
-                      m->Hxn,         m->gx,   m->Hnext,         m->ends, m->S,      m->L, m->Y,
-                      m->E,           m->yg,   m->step,          m->row,  m->step_x, m->x, m->b};
+    void* blocks[] = {
+        m->sensitivity, m->slab,  m->slab_residual, m->kept, m->H, m->g,   m->Hxx,        m->Hxn,
+        m->gx,          m->Hnext, m->ends,          m->S,    m->L, m->Y,   m->E,          m->yg,
+        m->step,        m->row,   m->step_x,        m->x,    m->b, m->box, m->box_numbers};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&e->allocator, blocks[k]);
     *m = (nsi_normal){0};
 }
@@ -63,6 +65,7 @@ static bool need_normal(nsi_objective* e) {
     m->step = nsi_numbers(e, n);
     m->x = nsi_numbers(e, n);
     m->b = nsi_numbers(e, n);
+    bool box = nsi_bounded_step_prepare(e);
 
     // Blocks of each window's initial state, and what their elimination makes of them.
     m->step_x = nsi_numbers(e, count * nt);
@@ -84,7 +87,7 @@ static bool need_normal(nsi_objective* e) {
         nsi_alloc_zeroed(&e->allocator, (size_t)e->threads * nvariant * sizeof *m->sensitivity);
     bool ok = m->slab && m->slab_residual && m->kept && m->H && m->S && m->g && m->step && m->x &&
               m->b && m->step_x && m->Hxx && m->L && m->Hnext && m->E && m->Hxn && m->Y && m->gx &&
-              m->yg && m->ends && m->sensitivity;
+              m->yg && m->ends && m->sensitivity && box;
     for (uint32_t k = 0; ok && k < e->threads * nvariant; k++) {
         uint32_t variant = k % nvariant;
         if (!e->used[variant]) continue;
@@ -403,7 +406,7 @@ static void add_penalty(nsi_objective* e, bool natural) {
         uint32_t column = nsi_column_of(e, k);
         if (column < nz) continue;
         double decay = e->decay[column - nz] * e->nresidual;
-        m->g[k] += decay * e->point.w[column - nz];
+        m->g[k] += decay * (e->point.w[column - nz] - nsi_weight_mean(e, column - nz));
         m->H[(size_t)k * n + k] += decay;
     }
 }
@@ -479,6 +482,7 @@ void nsi_objective_set_penalty(nsi_objective* e, const ns_solver_options* option
 }
 
 bool nsi_objective_linearise(nsi_objective* e, double* value) {
+    nsi_bounded_step_hold_off(e);
     bool done = nsi_normal_linearise(e, false, value);
     if (done) *value += nsi_penalty_at(e, &e->point);
     return done && isfinite(*value);

@@ -7,7 +7,7 @@
 //     S = H + damping diag(H) - sum_w Y_w' Y_w
 
 #include "solver/solvers.h"
-#include "sysid/objective_state.h"
+#include "sysid/bounded_step.h"
 
 #include <math.h>
 
@@ -255,7 +255,10 @@ bool nsi_objective_solve(nsi_objective* e, double damping, double* predicted) {
         back_substitute(e);
         return true;
     }
-    if (n > 0) {
+    bool bounded = nsi_has_bounded_numbers(e);
+    if (bounded) {
+        if (!nsi_bounded_step_solve(e)) return false;
+    } else if (n > 0) {
         if (!nsi_dense_cholesky(n, m->S, e->threads)) return false;
         nsi_dense_cholesky_solve(n, m->S, 1, m->step);
     }
@@ -266,6 +269,7 @@ bool nsi_objective_solve(nsi_objective* e, double damping, double* predicted) {
     for (uint32_t k = 0; k < n; k++) slope += m->g[k] * m->step[k];
     for (uint32_t k = 0; k < rows; k++) slope += m->gx[k] * m->step_x[k];
     *predicted = -0.5 * slope;
+    if (bounded) nsi_bounded_step_finish(e);
     return true;
 }
 

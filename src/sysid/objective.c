@@ -297,6 +297,10 @@ void nsi_objective_set_priors(nsi_objective* e, const nsi_prior* priors) {
     e->priors = priors;
 }
 
+void nsi_objective_set_perturbation(nsi_objective* e, const nsi_perturbation* perturbation) {
+    e->perturbation = perturbation;
+}
+
 double* nsi_objective_scales(nsi_objective* e) {
     return e->scale;
 }

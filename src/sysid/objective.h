@@ -57,6 +57,15 @@ nsi_point nsi_objective_point(nsi_objective* objective);
 // Priors (parameters) in place of the parameters' own, from now on; NULL: their own. They stay the caller's.
 void nsi_objective_set_priors(nsi_objective* objective, const nsi_prior* priors);
 
+// A draw of what the data and priors could have been: added to residuals (rows), and to ties (windows x nx);
+// where weight decay pulls weights to (weights).
+typedef struct nsi_perturbation {
+    const double *residuals, *ties, *weights;
+} nsi_perturbation;
+
+// From now on; NULL: none. Everything stays the caller's.
+void nsi_objective_set_perturbation(nsi_objective* objective, const nsi_perturbation* perturbation);
+
 // What residuals of each channel are multiplied by (channels): the problem's, to be read and set by the caller.
 double* nsi_objective_scales(nsi_objective* objective);
 

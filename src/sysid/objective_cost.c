@@ -80,6 +80,7 @@ static void compare(nsi_objective* e, uint32_t window) {
             double simulated = s->state ? states[step * p->sizes.nx + s->number]
                                         : observations[step * p->sizes.ny + s->number];
             e->residuals[row] = (simulated - recorded) * e->scale[c];
+            if (e->perturbation) e->residuals[row] += e->perturbation->residuals[row];
             robust(&e->options, e->residuals[row], &e->row_weight[row]);
         }
     }
@@ -91,12 +92,18 @@ void nsi_objective_continuity(const nsi_objective* e, const nsi_point* point, ui
     const double* end = nsi_objective_states(e, window) + (size_t)length * e->p->substeps * nx;
     const double* next = point->x + ((size_t)window + 1) * nx;
     for (uint32_t k = 0; k < nx; k++) out[k] = (end[k] - next[k]) * e->tie_scale[k];
+    for (uint32_t k = 0; k < nx && e->perturbation; k++) {
+        if (e->tie_scale[k] > 0.0) out[k] += e->perturbation->ties[(size_t)window * nx + k];
+    }
 }
 
 // What is added for weights and parameters.
 static double penalty(const nsi_objective* e, const nsi_point* point) {
     double sum = 0.0;
-    for (uint32_t k = 0; k < e->nw; k++) sum += e->decay[k] * point->w[k] * point->w[k];
+    for (uint32_t k = 0; k < e->nw; k++) {
+        double off = point->w[k] - nsi_weight_mean(e, k);
+        sum += e->decay[k] * off * off;
+    }
     sum *= e->nresidual;
     for (uint32_t k = 0; k < e->nz; k++) {
         nsi_prior prior = nsi_prior_of(e, k);
@@ -265,7 +272,8 @@ double nsi_objective_gradient(nsi_objective* e, double* gradient) {
 
     // Weights, with their decay.
     for (uint32_t k = 0; k < e->nw; k++) {
-        gradient[nz + k] = e->dw[k] + e->decay[k] * e->nresidual * e->point.w[k];
+        double off = e->point.w[k] - nsi_weight_mean(e, k);
+        gradient[nz + k] = e->dw[k] + e->decay[k] * e->nresidual * off;
     }
 
     // Initial states: ties pull at both ends.

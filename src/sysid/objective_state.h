@@ -29,6 +29,8 @@ typedef struct nsi_normal {
     double *S, *L, *Y, *E, *yg; // what solving makes of them
     double *step, *step_x;      // (n), (windows x nt)
     double *x, *b;              // (n) with a penalty: where it leads, linear part of the model
+    double* box;                // of bounded_step.c: 5 n numbers, scratch
+    uint32_t* box_numbers;      // (n) scratch
     double* row;                // scratch: 2 nx + nt
 } nsi_normal;
 
@@ -37,7 +39,8 @@ struct nsi_objective {
     const nsi_problem* p;
     const ns_dataset* data;
     ns_window_options options;
-    const nsi_prior* priors; // (parameters), or NULL: their own
+    const nsi_prior* priors;              // (parameters), or NULL: their own
+    const nsi_perturbation* perturbation; // or NULL
     uint32_t threads;
     nsi_windows windows; // by variants
     uint32_t* variant;   // (windows) of each
@@ -97,6 +100,11 @@ static inline nsi_prior nsi_prior_of(const nsi_objective* e, uint32_t parameter)
     if (e->priors) return e->priors[parameter];
     const ns_parameter_info* v = ns_parameters_at(e->p->parameters, parameter);
     return (nsi_prior){v->initial, v->prior_sigma};
+}
+
+// Where weight decay pulls a weight to.
+static inline double nsi_weight_mean(const nsi_objective* e, uint32_t weight) {
+    return e->perturbation ? e->perturbation->weights[weight] : 0.0;
 }
 
 // Number of an unknown among parameters and weights, where only some are chosen.

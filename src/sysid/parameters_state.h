@@ -104,6 +104,17 @@ ns_status nsi_trace_natural(ns_parameters* params, ns_error* error);
 // z of a value of one parameter, which has a transform of its own.
 double nsi_parameter_to_z(const ns_parameters* params, uint32_t number, double value);
 
+// Transforms by a box or a bound on one side: the value of a coordinate, its derivative, the coordinate of a
+// value strictly within the bounds, and the nearest value that is a share of the range or scale off them.
+bool nsi_transform_is_bounded(const ns_parameter_info* info);
+double nsi_transform_value(const ns_parameter_info* info, double z);
+double nsi_transform_slope(const ns_parameter_info* info, double z);
+double nsi_transform_coordinate(const ns_parameter_info* info, double value);
+double nsi_transform_inside(const ns_parameter_info* info, double value, double share);
+
+// Move coordinates of parameters on a bound off it by a thousandth, for methods that follow gradients in z.
+void nsi_parameters_leave_bounds(const ns_parameters* params, double* z);
+
 // ---- inertia_coordinates.c ---------------------------------------------------------------------
 
 // Find the links of which inertial parameters change, and those of which all ten are estimated.

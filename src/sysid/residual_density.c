@@ -14,6 +14,13 @@ enum { MAX_UNKNOWNS = 2000 };
 typedef struct density_worker {
     nsi_objective* e;
     double* gradient; // (unknowns of the objective)
+
+    // While perturbed: draws of what the data and priors could have been, and noise levels that
+    // stay.
+    bool perturbed;
+    nsi_perturbation perturbation;
+    double *residuals, *ties, *weights, *noise;
+    nsi_prior* priors; // (parameters)
 } density_worker;
 
 struct nsi_residual_density {
@@ -213,7 +220,9 @@ static nsi_objective* density_move(nsi_residual_density* d, uint32_t worker, con
     nsi_residual_density_point(d, at, e->point.z, e->point.w, e->point.x);
     for (uint32_t k = 0; k < d->nnoise; k++) {
         uint32_t channel = d->channel[k];
-        e->scale[channel] = channel_scale(d, channel) * exp(-at[density_noise_from(d) + k]);
+        const density_worker* w = &d->workers[worker];
+        double level = w->perturbed ? w->noise[k] : at[density_noise_from(d) + k];
+        e->scale[channel] = channel_scale(d, channel) * exp(-level);
     }
     return e;
 }
@@ -260,6 +269,13 @@ static double density_value(void* context, uint32_t worker, const double* at, do
     }
     for (uint32_t k = 0; k < d->nnoise; k++) {
         uint32_t noise = density_noise_from(d) + k;
+        const density_worker* w = &d->workers[worker];
+        if (w->perturbed) { // a Gaussian that holds the level
+            double off = at[noise] - w->noise[k];
+            value -= d->counts[k] * off * off;
+            gradient[noise] = -2.0 * d->counts[k] * off;
+            continue;
+        }
         value -= d->counts[k] * at[noise];
         gradient[noise] = channel_squares(e, d->channel[k]) - d->counts[k];
     }
@@ -334,6 +350,62 @@ ns_density nsi_residual_density_callbacks(nsi_residual_density* d) {
         .n = d->n, .log_density = density_value, .information = density_information, .context = d};
 }
 
+// ---- perturbed ----------------------------------------------------------------------------------
+
+static bool make_perturbation(nsi_residual_density* d, density_worker* w) {
+    const nsi_objective* e = w->e;
+    const nsi_problem* p = d->p;
+    if (w->noise) return true;
+    w->residuals = nsi_numbers(e, e->row_at[e->windows.count]);
+    w->ties = nsi_numbers(e, (size_t)e->windows.count * p->sizes.nx);
+    w->weights = nsi_numbers(e, p->sizes.nw);
+    w->priors =
+        nsi_alloc_zeroed(&d->allocator, ((size_t)nsi_parameter_count(e) + 1) * sizeof *w->priors);
+    w->perturbation = (nsi_perturbation){w->residuals, w->ties, w->weights};
+    if (w->residuals && w->ties && w->weights && w->priors) w->noise = nsi_numbers(e, d->nnoise);
+    return w->noise != NULL;
+}
+
+bool nsi_residual_density_perturb(nsi_residual_density* d, uint32_t worker, const double* at,
+                                  ns_rng* rng) {
+    density_worker* w = &d->workers[worker];
+    nsi_objective* e = w->e;
+    if (!make_perturbation(d, w)) return false;
+    nsi_residual_density_restore(d, worker);
+    nsi_objective_cost(density_move(d, worker, at)); // counts residuals
+    for (uint32_t k = 0; k < d->nnoise; k++) w->noise[k] = at[density_noise_from(d) + k];
+
+    // Residuals and ties have a standard deviation of 1.
+    for (size_t k = 0; k < e->row_at[e->windows.count]; k++) w->residuals[k] = ns_rng_normal(rng);
+    for (size_t k = 0; k < (size_t)e->windows.count * d->p->sizes.nx; k++) {
+        w->ties[k] = ns_rng_normal(rng);
+    }
+
+    // Priors; what is not sampled keeps its own.
+    for (uint32_t k = 0; k < d->nz; k++) {
+        w->priors[k] = nsi_prior_of(e, k);
+        double deviation = w->priors[k].deviation, z = ns_rng_normal(rng);
+        if (isfinite(deviation)) w->priors[k].mean += deviation * z;
+    }
+    memset(w->weights, 0, d->p->sizes.nw * sizeof *w->weights);
+    for (uint32_t k = 0; k < d->nw; k++) {
+        double decay = e->decay[d->weight[k]] * e->nresidual, z = ns_rng_normal(rng);
+        if (decay > 0.0) w->weights[d->weight[k]] = z / sqrt(decay);
+    }
+    nsi_objective_set_perturbation(e, &w->perturbation);
+    if (d->nz > 0) nsi_objective_set_priors(e, w->priors);
+    w->perturbed = true;
+    return true;
+}
+
+void nsi_residual_density_restore(nsi_residual_density* d, uint32_t worker) {
+    density_worker* w = &d->workers[worker];
+    if (!w->perturbed) return;
+    nsi_objective_set_perturbation(w->e, NULL);
+    nsi_objective_set_priors(w->e, NULL);
+    w->perturbed = false;
+}
+
 // ---- start --------------------------------------------------------------------------------------
 
 void nsi_residual_density_set_origin(nsi_residual_density* d, const double* w, const double* x) {
@@ -346,6 +418,7 @@ bool nsi_residual_density_start(nsi_residual_density* d, const double* z, const 
                                 double* out) {
     memset(out, 0, d->n * sizeof *out);
     memcpy(out, z, d->nz * sizeof *z);
+    if (d->nz > 0) nsi_parameters_leave_bounds(d->p->parameters, out);
     for (uint32_t k = 0; k < d->nw; k++) out[d->nz + k] = w[d->weight[k]];
     nsi_objective* e = density_move(d, 0, out);
     if (!isfinite(nsi_objective_cost(e))) return false;
@@ -467,7 +540,9 @@ void nsi_residual_density_free(nsi_residual_density* d) {
     ns_allocator memory = d->allocator;
     for (uint32_t k = 0; d->workers && k < d->nworker; k++) {
         nsi_objective_free(d->workers[k].e);
-        nsi_free(&memory, d->workers[k].gradient);
+        const density_worker* w = &d->workers[k];
+        void* parts[] = {w->gradient, w->residuals, w->ties, w->weights, w->noise, w->priors};
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) nsi_free(&memory, parts[i]);
     }
     void* blocks[] = {d->workers, d->weight, d->channel, d->w, d->x, d->counts};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) nsi_free(&memory, blocks[k]);

@@ -13,6 +13,7 @@
 #define NSI_SYSID_RESIDUAL_DENSITY_H
 
 #include "neuralsim/posterior.h"
+#include "neuralsim/random.h"
 #include "sysid/objective.h"
 
 typedef struct nsi_residual_density nsi_residual_density;
@@ -35,6 +36,15 @@ ns_density nsi_residual_density_callbacks(nsi_residual_density* density);
 // initial states begin there.
 void nsi_residual_density_set_origin(nsi_residual_density* density, const double* w,
                                      const double* x);
+
+// Let the density of a worker be that of other data and priors, drawn as they could have been: recorded
+// numbers with the noise once more, means of priors with their deviations once more. Noise levels are held
+// as they are at a point. See refit_samples.h.
+// @return false when memory ran out
+bool nsi_residual_density_perturb(nsi_residual_density* density, uint32_t worker, const double* at,
+                                  ns_rng* rng);
+// The density itself again.
+void nsi_residual_density_restore(nsi_residual_density* density, uint32_t worker);
 
 // Coordinates of these parameters and weights with initial states of the origin; noise levels are
 // those that the residuals have there.

@@ -4,6 +4,8 @@
 
 #include "sysid/stage_solver.h"
 
+#include "sysid/parameters_state.h"
+
 #include <math.h>
 
 struct nsi_stage_solver {
@@ -272,6 +274,9 @@ ns_solver_result nsi_stage_solver_run(nsi_stage_solver* d, nsi_stage_solver_obse
     d->observe = observe;
     d->context = context;
     if (stage_has_vector(stage)) read_point(d);
+    if (!solver_has(stage, NS_SOLVER_LEAST_SQUARES) && d->nz > 0 && d->state.iteration == 0) {
+        nsi_parameters_leave_bounds(d->p->parameters, d->x);
+    }
     if (stage->adaptive && !d->given_factors) {
         group_norms(d, d->x);
         nsi_stage_solver_set_sizes(d, d->norms);

@@ -116,16 +116,18 @@ ns_status nsi_trace_natural(ns_parameters* v, ns_error* error) {
 
 // ---- v -> z --------------------------------------------------------------------------------------
 
+// Off a bound, where the derivative vanishes: a share of the range or scale.
+static const double NUDGE = 1e-3;
+
 static double transform_to_z(const ns_parameter_info* v, double x) {
-    const double nudge = 1e-3; // off a bound, where the derivative vanishes
     double above = (x - v->lower) / v->scale, below = (v->upper - x) / v->scale, share;
     switch (v->transform) {
     case NS_PARAMETER_LOG: return log(fmax(x - v->lower, 1e-12 * v->scale));
-    case NS_PARAMETER_ABOVE: above = fmax(above, nudge) + 1.0; return sqrt(above * above - 1.0);
-    case NS_PARAMETER_BELOW: below = fmax(below, nudge) + 1.0; return sqrt(below * below - 1.0);
+    case NS_PARAMETER_ABOVE: above = fmax(above, NUDGE) + 1.0; return sqrt(above * above - 1.0);
+    case NS_PARAMETER_BELOW: below = fmax(below, NUDGE) + 1.0; return sqrt(below * below - 1.0);
     case NS_PARAMETER_BOX:
         share = (x - v->lower) / (v->upper - v->lower);
-        share = fmin(fmax(share, nudge), 1.0 - nudge);
+        share = fmin(fmax(share, NUDGE), 1.0 - NUDGE);
         return asin(2.0 * share - 1.0);
     case NS_PARAMETER_AUTO:
     case NS_PARAMETER_NONE:
@@ -134,8 +136,69 @@ static double transform_to_z(const ns_parameter_info* v, double x) {
     return x;
 }
 
+void nsi_parameters_leave_bounds(const ns_parameters* v, double* z) {
+    for (uint32_t k = 0; k < v->items.count; k++) {
+        const ns_parameter_info* info = &v->items.data[k];
+        if (!nsi_transform_is_bounded(info)) continue;
+        double value = nsi_transform_value(info, z[k]);
+        if (value != nsi_transform_inside(info, value, NUDGE)) z[k] = transform_to_z(info, value);
+    }
+}
+
 double nsi_parameter_to_z(const ns_parameters* v, uint32_t number, double value) {
     return transform_to_z(&v->items.data[number], value);
+}
+
+bool nsi_transform_is_bounded(const ns_parameter_info* v) {
+    return v->transform == NS_PARAMETER_BOX || v->transform == NS_PARAMETER_ABOVE ||
+           v->transform == NS_PARAMETER_BELOW;
+}
+
+double nsi_transform_value(const ns_parameter_info* v, double z) {
+    double root = z * z / (sqrt(z * z + 1.0) + 1.0); // sqrt(z^2 + 1) - 1, exact near 0
+    switch (v->transform) {
+    case NS_PARAMETER_ABOVE: return v->lower + v->scale * root;
+    case NS_PARAMETER_BELOW: return v->upper - v->scale * root;
+    case NS_PARAMETER_BOX: return v->lower + 0.5 * (v->upper - v->lower) * (1.0 + sin(z));
+    case NS_PARAMETER_AUTO:
+    case NS_PARAMETER_LOG:
+    case NS_PARAMETER_NONE:
+    case NS_PARAMETER_INERTIA: break;
+    }
+    return z;
+}
+
+double nsi_transform_slope(const ns_parameter_info* v, double z) {
+    switch (v->transform) {
+    case NS_PARAMETER_ABOVE: return v->scale * z / sqrt(z * z + 1.0);
+    case NS_PARAMETER_BELOW: return -v->scale * z / sqrt(z * z + 1.0);
+    case NS_PARAMETER_BOX: return 0.5 * (v->upper - v->lower) * cos(z);
+    case NS_PARAMETER_AUTO:
+    case NS_PARAMETER_LOG:
+    case NS_PARAMETER_NONE:
+    case NS_PARAMETER_INERTIA: break;
+    }
+    return 1.0;
+}
+
+double nsi_transform_coordinate(const ns_parameter_info* v, double value) {
+    double above = (value - v->lower) / v->scale, below = (v->upper - value) / v->scale;
+    switch (v->transform) {
+    case NS_PARAMETER_ABOVE: return sqrt(above * (above + 2.0));
+    case NS_PARAMETER_BELOW: return sqrt(below * (below + 2.0));
+    case NS_PARAMETER_BOX: return asin(2.0 * (value - v->lower) / (v->upper - v->lower) - 1.0);
+    case NS_PARAMETER_AUTO:
+    case NS_PARAMETER_LOG:
+    case NS_PARAMETER_NONE:
+    case NS_PARAMETER_INERTIA: break;
+    }
+    return value;
+}
+
+double nsi_transform_inside(const ns_parameter_info* v, double value, double share) {
+    bool box = v->transform == NS_PARAMETER_BOX;
+    double margin = share * (box ? v->upper - v->lower : v->scale);
+    return fmin(fmax(value, v->lower + margin), v->upper - margin);
 }
 
 void nsi_parameters_to_z(const ns_parameters* v, const double* natural, double* z) {

@@ -172,7 +172,7 @@ static void checkpoints_of_phases_that_are_not_there_are_refused(void** state) {
     for (int k = 0; k < 2; k++) {
         write_fit(experiments[0].text);
         forget_checkpoints();
-        run(1, 5, 1e-9, false, NULL); // in the first phase
+        run(1, 2, 1e-9, false, NULL); // in the first phase
         char* text = tempdir_read("checkpoint.json");
         char *body = strchr(text, '\n') + 1, *at = strstr(body, changes[k][0]);
         assert_non_null(at);

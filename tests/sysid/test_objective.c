@@ -8,6 +8,7 @@
 #include "support/testalloc.h"
 #include "sysid/objective_rig.h"
 #include "sysid/objective_state.h"
+#include "sysid/parameters_state.h"
 #include "sysid/stage_solver.h"
 
 #include <math.h>
@@ -243,6 +244,46 @@ static void solve(uint32_t n, double* A, double* b) {
     }
 }
 
+// Steps of parameters with bounds are linear in their values: the one in z with the same change.
+static double linear_step(const nsi_objective* e, uint32_t k) {
+    const double step = e->normal.step[k], z = k < e->nz ? e->point.z[k] : 0.0;
+    const ns_parameter_info* v = k < e->nz ? ns_parameters_at(e->p->parameters, k) : NULL;
+    if (!v || !nsi_transform_is_bounded(v)) return step;
+    double change = nsi_transform_value(v, z + step) - nsi_transform_value(v, z);
+    return change / nsi_transform_slope(v, z);
+}
+
+// Does the step lead an unknown to a bound?
+static bool ends_at_bound(const nsi_objective* e, uint32_t k) {
+    const ns_parameter_info* v = k < e->nz ? ns_parameters_at(e->p->parameters, k) : NULL;
+    if (!v || !nsi_transform_is_bounded(v)) return false;
+    double reached = nsi_transform_value(v, e->point.z[k] + e->normal.step[k]);
+    return fabs(reached - nsi_transform_inside(v, reached, 1.1e-9)) > 0.0;
+}
+
+// The equations of what ends at a bound: it goes there.
+static void hold_at_bounds(const nsi_objective* e, uint32_t n, double* A, double* x) {
+    for (uint32_t k = 0; k < e->nz; k++) {
+        if (!ends_at_bound(e, k)) continue;
+        for (uint32_t j = 0; j < n; j++) A[k * n + j] = j == k ? 1.0 : 0.0;
+        x[k] = linear_step(e, k);
+    }
+}
+
+// There the quadratic falls outwards.
+static void check_multipliers(const nsi_objective* e, uint32_t n, const double* H, const double* g,
+                              const double* x, double damping) {
+    for (uint32_t k = 0; k < e->nz; k++) {
+        if (!ends_at_bound(e, k)) continue;
+        double slope = g[k] + damping * H[k * n + k] * x[k];
+        for (uint32_t j = 0; j < n; j++) slope += H[k * n + j] * x[j];
+        const ns_parameter_info* v = ns_parameters_at(e->p->parameters, k);
+        double outwards = nsi_transform_value(v, e->point.z[k] + e->normal.step[k]) -
+                          nsi_transform_value(v, e->point.z[k]);
+        assert_true(slope / nsi_transform_slope(v, e->point.z[k]) * outwards <= 0.0);
+    }
+}
+
 // Steps against those of one dense matrix, states included, whose Jacobian comes from differences.
 static void check_steps(nsi_objective* e, double tolerance) {
     uint32_t n = nsi_objective_unknowns(e), nt = e->nt;
@@ -295,11 +336,13 @@ static void check_steps(nsi_objective* e, double tolerance) {
             A[k * n + k] += damping * (k >= e->nz && k < e->n ? mean_weight : H[k * n + k]);
             x[k] = -g[k];
         }
+        hold_at_bounds(e, n, A, x);
         solve(n, A, x);
+        check_multipliers(e, n, H, g, x, damping);
         double length = 0.0;
         for (uint32_t k = 0; k < n; k++) length = fmax(length, fabs(x[k]));
         for (uint32_t k = 0; k < n; k++) {
-            double found = k < e->n ? e->normal.step[k] : e->normal.step_x[k - e->n];
+            double found = k < e->n ? linear_step(e, k) : e->normal.step_x[k - e->n];
             slope += g[k] * x[k];
             if (!(fabs(found - x[k]) <= tolerance * length)) {
                 fail_msg("damping %g, unknown %u of %u (%u per window): step %.10g, dense %.10g",

@@ -4,6 +4,7 @@
 #include "support/assert.h"
 #include "sysid/parameter_map.h"
 #include "sysid/parameter_rig.h"
+#include "sysid/parameters_state.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -92,11 +93,58 @@ static void starts_at_bounds_can_move(void** state) {
     ns_parameters_free(v);
 }
 
+// The closed forms that steps within bounds use are those of the traced map.
+static void closed_forms_are_those_of_the_map(void** state) {
+    (void)state;
+    nsi_parameter_request requests[] = {ask_own("above", -1, -2, NAN), ask_own("below", 4, NAN, 5),
+                                        ask_own("box", 0.3, -1, 2)};
+    enum { N = sizeof requests / sizeof *requests };
+    ns_parameters* v = make(requests, N, NULL, 0);
+    double* scratch = scratch_of(v);
+    ns_rng rng = ns_rng_seed(3);
+    for (int trial = 0; trial < 200; trial++) {
+        double z[N], x[N], dv[N * N];
+        for (uint32_t k = 0; k < N; k++) z[k] = ns_rng_uniform(&rng, -4.0, 4.0);
+        nsi_parameters_from_z(v, z, x, dv, scratch);
+        for (uint32_t k = 0; k < N; k++) {
+            const ns_parameter_info* item = ns_parameters_at(v, k);
+            assert_true(nsi_transform_is_bounded(item));
+            assert_near(nsi_transform_value(item, z[k]), x[k], 1e-14, item->name);
+            assert_near(nsi_transform_slope(item, z[k]), dv[k * N + k], 1e-14, item->name);
+            double back = nsi_transform_coordinate(item, nsi_transform_inside(item, x[k], 1e-9));
+            assert_near(nsi_transform_value(item, back), x[k], 1e-8, item->name);
+        }
+    }
+    free(scratch);
+    ns_parameters_free(v);
+}
+
+// Points on bounds are moved by a thousandth of the range or scale, others not by a bit.
+static void points_leave_bounds(void** state) {
+    (void)state;
+    nsi_parameter_request requests[] = {ask_own("above", -1, -2, NAN), ask_own("below", 4, NAN, 5),
+                                        ask_own("box", 0.3, -1, 2), ask_own("other", 0.3, -1, 2),
+                                        ask_own("open", 0.3, NAN, NAN)};
+    enum { N = sizeof requests / sizeof *requests };
+    ns_parameters* v = make(requests, N, NULL, 0);
+    double *scratch = scratch_of(v), x[N], z[N] = {0.0, 1e-8, 2.0 * atan(1.0), 0.7, 0.0};
+    nsi_parameters_leave_bounds(v, z);
+    nsi_parameters_from_z(v, z, x, NULL, scratch);
+    assert_near(x[0], -2.0 + 1e-3 * ns_parameters_at(v, 0)->scale, 1e-12, "above");
+    assert_near(x[1], 5.0 - 1e-3 * ns_parameters_at(v, 1)->scale, 1e-12, "below");
+    assert_near(x[2], 2.0 - 3e-3, 1e-12, "box");
+    assert_true(z[3] == 0.7 && z[4] == 0.0);
+    free(scratch);
+    ns_parameters_free(v);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_transform_goes_there_and_back),
         cmocka_unit_test(bounds_hold_everywhere),
         cmocka_unit_test(starts_at_bounds_can_move),
+        cmocka_unit_test(closed_forms_are_those_of_the_map),
+        cmocka_unit_test(points_leave_bounds),
     };
     return cmocka_run_group_tests(tests, load_pendulum, free_pendulum);
 }
