@@ -124,6 +124,22 @@ static const char* fit_name(const plot* p) {
     return NULL;
 }
 
+// Figures of a posterior, where there is one.
+static bool add_posterior(plot* p, bool predicted) {
+    char path[5000];
+    ns_error error;
+    ns_status status = NS_OK;
+    if (predicted) {
+        status = ns_section_add_bands(ns_report_add_section(p->report, NULL), &p->table, &error);
+    }
+    if (!make_path(p->folder, "samples.csv", path, sizeof path)) return false;
+    if (status == NS_OK && file_exists(path)) {
+        status = ns_section_add_corner(ns_report_add_section(p->report, NULL), path, &error);
+    }
+    if (status != NS_OK) cli_fail("%s", error.message);
+    return status == NS_OK;
+}
+
 // What lies beside the result.
 static bool read_parts(plot* p) {
     char path[5000];
@@ -134,9 +150,11 @@ static bool read_parts(plot* p) {
         snprintf(p->folder + used, sizeof p->folder - used, "%s/", fit);
     }
     if (!make_path(p->folder, "predictions.csv", path, sizeof path)) return false;
-    if (file_exists(path) && !plot_add_table(p, path, "predictions", "Recorded and predicted")) {
+    bool predicted = file_exists(path);
+    if (predicted && !plot_add_table(p, path, "predictions", "Recorded and predicted")) {
         return false;
     }
+    if (!add_posterior(p, predicted)) return false;
     bool networks =
         p->list || (p->figure ? strncmp(p->figure, "network", 7) == 0 : p->output != NULL);
     if (!make_path(p->folder, "fitted.yaml", path, sizeof path)) return false;

@@ -90,6 +90,7 @@ EXCEPTIONS = {
     "src/fit/fit_result.c": "fit/test_fit_run fit/test_result",
     "src/fit/least_squares_fit.c": "fit/test_fit_api",
     "src/fit/load_fit.c": "fit/test_spec fit/test_start fit/test_fit_run",
+    "src/fit/posterior_figures.c": "fit/test_sample_posterior cli/test_plot",
     "src/fit/posterior_report.c": "fit/test_sample_posterior",
     "src/fit/posterior_summary.c": "fit/test_sample_posterior",
     "src/fit/prediction_traces_motion.c": "fit/test_prediction_traces",

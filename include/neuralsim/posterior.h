@@ -21,6 +21,8 @@
 #define NEURALSIM_POSTERIOR_H
 
 #include "neuralsim/base.h"
+#include "neuralsim/report.h"
+#include "neuralsim/table.h"
 #include "neuralsim/words.h"
 
 #include <stdbool.h>
@@ -199,6 +201,17 @@ typedef struct ns_posterior {
 
 /// Quantile p (0 to 1) of a number over all modes; NaN when out of memory.
 NS_API double ns_posterior_quantile(const ns_posterior* posterior, uint32_t number, double p);
+
+/// Add the figure "corner" to a section: the first 8 parameters of samples.csv against each other.
+/// @param path  samples.csv of ns_fit_save()
+/// @return NS_OK, also where no parameter was sampled; NS_ERR_IO, NS_ERR_PARSE, NS_ERR_NOMEM
+NS_API ns_status ns_section_add_corner(ns_section* section, const char* path, ns_error* error);
+
+/// Add the figure "bands": the first recording and the 90 % bands of its predictions.
+/// @param predictions  predictions.csv of ns_fit_save(); only needed during the call
+/// @return NS_OK, also where there are no bands; NS_ERR_NOMEM
+NS_API ns_status ns_section_add_bands(ns_section* section, const ns_table* predictions,
+                                      ns_error* error);
 
 /// Ranges for domain randomisation from the samples of a fit, as JSON: for each parameter the ends
 /// of the central interval, mean and standard deviation, and correlations.

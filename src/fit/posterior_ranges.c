@@ -1,6 +1,6 @@
 // Ranges for domain randomisation, from the table of a posterior's samples.
 
-#include "base/common.h"
+#include "fit/posterior_summary.h"
 #include "neuralsim/posterior.h"
 #include "neuralsim/table.h"
 
@@ -11,7 +11,7 @@
 
 // Columns of samples.csv that are parameters: not about the sample, initial states, weights or
 // noise.
-static bool is_parameter(const char* name) {
+bool nsi_is_sampled_parameter(const char* name) {
     static const char* const others[] = {"chain",     "draw",    "mode",    "weight", "log_density",
                                          "divergent", "window ", "weight ", "noise/"};
     for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
@@ -85,13 +85,13 @@ static json_t* make_ranges(const ns_table* t, const double* weight, range_sample
     json_t *ranges = json_object(), *names = json_array(), *rows = json_array();
     bool ok = ranges && names && rows;
     for (uint32_t a = 0; a < t->ncol && ok; a++) {
-        if (!is_parameter(t->names[a])) continue;
+        if (!nsi_is_sampled_parameter(t->names[a])) continue;
         ok = json_object_set_new(ranges, t->names[a],
                                  weighted_range(t, a, weight, sorted, probability)) == 0 &&
              json_array_append_new(names, json_string(t->names[a])) == 0;
         json_t* row = json_array();
         for (uint32_t b = 0; b < t->ncol && ok && row; b++) {
-            if (!is_parameter(t->names[b])) continue;
+            if (!nsi_is_sampled_parameter(t->names[b])) continue;
             ok = json_array_append_new(row, json_real(range_correlation(t, a, b, weight))) == 0;
         }
         ok = ok && json_array_append_new(rows, row) == 0;

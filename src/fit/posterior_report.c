@@ -2,6 +2,7 @@
 
 #include "fit/posterior_report.h"
 
+#include "fit/posterior_figures.h"
 #include "fit/posterior_summary.h"
 #include "neuralsim/table.h"
 
@@ -9,11 +10,7 @@
 #include <stdio.h>
 
 enum {
-    MAX_CORNER = 8,      // numbers in a corner plot
-    MAX_POINTS = 2000,   // samples in it
-    MAX_TABLE = 200,     // rows of the table
-    MAX_BAND_ROWS = 400, // samples of a recording in the figure of bands
-    MAX_BAND_PANELS = 4
+    MAX_TABLE = 200 // rows of the table
 };
 
 // R-hat above it, or fewer effective samples: chains were too short, or do not agree.
@@ -28,9 +25,9 @@ static bool is_number_shown(const ns_posterior_number* number) {
     return number->kind != NS_POSTERIOR_STATE && !weight;
 }
 
-static uint32_t choose_corner(const ns_posterior* p, uint32_t chosen[MAX_CORNER]) {
+static uint32_t choose_corner(const ns_posterior* p, uint32_t chosen[NSI_MAX_CORNER]) {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < p->n && count < MAX_CORNER; k++) {
+    for (uint32_t k = 0; k < p->n && count < NSI_MAX_CORNER; k++) {
         if (is_number_shown(&p->numbers[k]) && p->numbers[k].kind != NS_POSTERIOR_NOISE) {
             chosen[count++] = k;
         }
@@ -40,81 +37,46 @@ static uint32_t choose_corner(const ns_posterior* p, uint32_t chosen[MAX_CORNER]
 
 ns_status nsi_posterior_add_figures(const nsi_result* a, nsi_figures* figures, ns_error* error) {
     const ns_posterior* p = a->posterior;
-    uint32_t chosen[MAX_CORNER], n = p ? choose_corner(p, chosen) : 0;
+    uint32_t chosen[NSI_MAX_CORNER], n = p ? choose_corner(p, chosen) : 0;
     if (n == 0) return NS_OK;
 
     // Samples of equal weight, fewer than there are.
     const size_t all = (size_t)p->chains * p->count;
-    uint32_t count = all < MAX_POINTS ? (uint32_t)all : MAX_POINTS;
-    ns_figure* figure =
-        nsi_figures_add(figures, NS_FIGURE_CORNER, "corner", "Samples of the posterior");
-    ns_figure_column* columns = figure ? nsi_figure_table(figures, figure, n, count) : NULL;
+    uint32_t count = all < NSI_MAX_CORNER_POINTS ? (uint32_t)all : NSI_MAX_CORNER_POINTS;
     const char** names = nsi_figures_zeros(figures, n, sizeof *names);
     double* values = nsi_figures_zeros(figures, (size_t)n * count, sizeof *values);
-    double* table = nsi_figures_zeros(figures, (size_t)n * count, sizeof *table);
-    if (!columns || !names || !values || !table) return nsi_fail_nomem(error);
+    if (!names || !values) return nsi_fail_nomem(error);
     for (uint32_t i = 0; i < count; i++) {
         size_t row = nsi_posterior_pick(p, (i + 0.5) / count);
         for (uint32_t k = 0; k < n; k++) {
-            double value = p->samples[row * p->n + chosen[k]];
-            values[(size_t)i * n + k] = table[(size_t)k * count + i] = value;
+            values[(size_t)i * n + k] = p->samples[row * p->n + chosen[k]];
         }
     }
-    for (uint32_t k = 0; k < n; k++) {
-        names[k] = p->numbers[chosen[k]].name;
-        columns[k] = (ns_figure_column){.name = names[k], .numbers = table + (size_t)k * count};
-    }
-    figure->caption = "Diagonal: each parameter by itself. Below: pairs, darker where samples are"
-                      " denser. Axes are in SI units.";
-    figure->as.corner = (ns_corner_chart){.names = names, .values = values, .n = n, .count = count};
-    return NS_OK;
+    for (uint32_t k = 0; k < n; k++) names[k] = p->numbers[chosen[k]].name;
+    return nsi_corner_add_figure(figures, names, n, values, count, error);
 }
 
 // Of the first recording.
 static ns_status add_bands(const nsi_traces* t, const ns_fit* f, nsi_figures* figures,
                            ns_error* error) {
     const nsi_trace* trace = &t->list.data[0];
-    uint32_t rows = trace->rows < MAX_BAND_ROWS ? trace->rows : MAX_BAND_ROWS;
-    uint32_t npanel = t->nchannel < MAX_BAND_PANELS ? t->nchannel : MAX_BAND_PANELS;
-    ns_figure* figure = nsi_figures_add(figures, NS_FIGURE_LINES, "bands",
-                                        "Predictions with 90 % bands of the posterior");
-    ns_figure_column* columns =
-        figure ? nsi_figure_table(figures, figure, 1 + 3 * npanel, rows) : NULL;
-    double* numbers = nsi_figures_zeros(figures, (size_t)rows * (1 + 3 * npanel), sizeof *numbers);
-    ns_line_panel* panels = nsi_figures_zeros(figures, npanel, sizeof *panels);
-    ns_line_series* series = nsi_figures_zeros(figures, 3 * (size_t)npanel, sizeof *series);
-    if (!columns || !numbers || !panels || !series) return nsi_fail_nomem(error);
+    uint32_t rows = trace->rows < NSI_MAX_BAND_ROWS ? trace->rows : NSI_MAX_BAND_ROWS;
+    uint32_t n = t->nchannel < NSI_MAX_BAND_PANELS ? t->nchannel : NSI_MAX_BAND_PANELS;
+    double* numbers = nsi_figures_zeros(figures, (size_t)rows * (1 + 3 * n), sizeof *numbers);
+    const char** names = nsi_figures_zeros(figures, n, sizeof *names);
+    if (!numbers || !names) return nsi_fail_nomem(error);
 
     // Recorded numbers, and both ends of the band.
+    const double* from[3] = {t->recorded, t->bands[0], t->bands[1]};
     memcpy(numbers, t->time + trace->first, rows * sizeof *numbers);
-    columns[0] = (ns_figure_column){.name = "t", .numbers = numbers};
-    for (uint32_t c = 0; c < npanel; c++) {
-        const char* name = ns_dataset_channel(f->data[NS_ROLE_TRAIN], c)->name;
-        const double* from[3] = {t->recorded, t->bands[0], t->bands[1]};
-        static const char* const what[3] = {"recorded", "5 % and 95 %", "5 % and 95 %"};
-        static const char* const style[3] = {"recorded", "c0", "c0"};
-        static const char* const ending[3] = {"", "/low", "/high"};
-        for (uint32_t k = 0; k < 3; k++) {
-            double* y = numbers + (size_t)(1 + 3 * c + k) * rows;
-            for (uint32_t i = 0; i < rows; i++) {
-                y[i] = from[k][((size_t)trace->first + i) * t->nchannel + c];
-            }
-            const char* column = nsi_figures_text(figures, "%s%s", name, ending[k]);
-            if (!column) return nsi_fail_nomem(error);
-            columns[1 + 3 * c + k] = (ns_figure_column){.name = column, .numbers = y};
-            series[3 * c + k] = (ns_line_series){.name = what[k], .line_style = style[k], .y = y};
+    for (uint32_t c = 0; c < n; c++) {
+        names[c] = ns_dataset_channel(f->data[NS_ROLE_TRAIN], c)->name;
+        for (uint32_t i = 0; i < 3 * rows; i++) {
+            size_t at = ((size_t)trace->first + i % rows) * t->nchannel + c;
+            numbers[(size_t)(1 + 3 * c) * rows + i] = from[i / rows][at];
         }
-        panels[c] = (ns_line_panel){.y = {name, false}, .series = series + 3 * c, .nseries = 3};
     }
-    figure->caption =
-        "The motion itself: without noise of measurements. Each prediction starts from"
-        " a state that is recorded, or fitted anew for each draw.";
-    figure->as.lines = (ns_line_chart){.x_axis = {"t (s)", false},
-                                       .x = numbers,
-                                       .count = rows,
-                                       .panels = panels,
-                                       .npanel = npanel};
-    return NS_OK;
+    return nsi_bands_add_figure(figures, names, n, numbers, rows, error);
 }
 
 ns_status nsi_posterior_report_bands(ns_report* report, const nsi_traces* t, const ns_fit* f,
@@ -163,9 +125,14 @@ static void report_numbers(ns_section* section, const ns_posterior* p) {
 static void note_method(ns_section* section, const ns_posterior* p) {
     uint32_t counts[4] = {0};
     for (uint32_t k = 0; k < p->n; k++) counts[p->numbers[k].kind]++;
-    const char* method = p->method == NS_POSTERIOR_HMC
-                             ? "the no-U-turn sampler (HMC)"
-                             : "a Gaussian at the maximum (Laplace approximation)";
+    bool networks = false; // as nsi_residual_density_name() calls their weights
+    for (uint32_t k = 0; k < p->n; k++) {
+        networks = networks || strncmp(p->numbers[k].name, "weight ", 7) == 0;
+    }
+    const char* method = p->method == NS_POSTERIOR_HMC ? "the no-U-turn sampler (HMC)"
+                         : networks ? "a Gaussian at the maximum, each draw moved by a refit to"
+                                      " perturbed data and Metropolis steps"
+                                    : "a Gaussian at the maximum (Laplace approximation)";
     nsi_section_add_notef(section, NS_NOTE_TEXT,
                           "Posterior by %s: %u chains of %u samples of %u unknowns (%u parameters,"
                           " %u weights, %u numbers of initial states, %u noise levels), %s s.",

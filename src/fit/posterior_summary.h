@@ -15,4 +15,7 @@ size_t nsi_posterior_pick(const ns_posterior* posterior, double share);
 // Of a number, from the samples. False when out of memory.
 bool nsi_posterior_summarise(const ns_posterior* posterior, uint32_t number, ns_chain_summary* out);
 
+// Is a column of samples.csv a parameter or coefficient?
+bool nsi_is_sampled_parameter(const char* name);
+
 #endif

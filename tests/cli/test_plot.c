@@ -225,6 +225,43 @@ static void predictions_are_drawn(void** state) {
     run_bad("plot copy", 1, "copy/predictions.csv:2:3:");
 }
 
+// Of a posterior: bands of the first recording, and its samples by their weights.
+static void posteriors_are_drawn(void** state) {
+    (void)state;
+    tempdir_mkdir("posterior");
+    char* result = tempdir_read("out/result.json");
+    tempdir_write("posterior/result.json", result);
+    free(result);
+    tempdir_write("posterior/predictions.csv",
+                  "traj,t,test,a,a/before,a/after,a/low,a/high,b\n"
+                  "0,0,0,1,1,1,0.9,1.1,5\n0,0.5,0,2,3,2,1.8,2.2,6\n1,0,0,4,4,4,3,5,7\n");
+    tempdir_write("posterior/samples.csv",
+                  "chain,draw,mode,weight,log_density,divergent,link/a/mass,noise/a\n"
+                  "0,0,0,0,-1,0,7,0.1\n0,1,0,0.75,-1,0,2,0.1\n0,2,0,0.25,-1,0,3,0.1\n");
+    run_ok("plot posterior --list");
+    assert_says(last.out, "bands");
+    assert_says(last.out, "corner");
+    run_ok("plot posterior --figure bands -o bands.csv");
+    ns_table table = read_table("bands.csv");
+    assert_int_equal(table.nrow, 2);
+    assert_int_equal(table.ncol, 4);
+    assert_true(ns_table_at(&table, 1, ns_table_column(&table, "a/high")) == 2.2);
+    ns_table_free(&table);
+
+    // A sample without weight is not drawn; noise is no parameter.
+    run_ok("plot posterior --figure corner -o corner.csv");
+    table = read_table("corner.csv");
+    assert_int_equal(table.ncol, 1);
+    assert_int_equal(table.nrow, 3);
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_true(ns_table_at(&table, k, 0) == (k < 2 ? 2.0 : 3.0));
+    }
+    ns_table_free(&table);
+    run_ok("plot posterior --figure corner -o corner.svg");
+    tempdir_write("posterior/samples.csv", "chain,weight,link/a/mass\n0,-1,2\n");
+    run_bad("plot posterior", 1, "samples.csv has no samples with a weight");
+}
+
 static void tables_are_drawn(void** state) {
     (void)state;
     run_ok("simulate " NEURALSIM_SOURCE_DIR
@@ -363,6 +400,7 @@ int main(void) {
         cmocka_unit_test(numbers_are_those_of_the_result),
         cmocka_unit_test(figures_are_drawn_in_characters),
         cmocka_unit_test(predictions_are_drawn),
+        cmocka_unit_test(posteriors_are_drawn),
         cmocka_unit_test(tables_are_drawn),
         cmocka_unit_test(experiments_are_drawn),
         cmocka_unit_test(mistakes_are_explained),
