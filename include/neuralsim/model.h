@@ -114,6 +114,9 @@ typedef struct ns_link_def {
     double
         mimic_multiplier; ///< q = multiplier * q_mimic + offset; the joint then has no coordinate
     double mimic_offset;  ///< of its own. Default NULL, 1, 0
+
+    double reference; ///< rad or m, of a revolute or prismatic joint: the coordinate at which
+                      ///< equality constraints hold by construction (ns_equality_def). Default 0
 } ns_link_def;
 
 NS_API ns_link_def ns_default_link_def(void);
@@ -320,6 +323,36 @@ NS_API ns_actuator_def ns_default_actuator_def(void);
 typedef enum ns_integrator { NS_INTEGRATOR_MAP(NS_CHOICE_VALUE) } ns_integrator;
 extern NS_API const ns_choices ns_integrators;
 
+/// Equality constraints: how many equations, and what they demand.
+#define NS_EQUALITY_TYPE_MAP(X)                                                                    \
+    X(NS_EQUALITY_JOINT, "joint",                                                                  \
+      "1: q_a - r_a = c0 + c1 x + c2 x^2 + c3 x^3 + c4 x^4 with x = q_b - r_b")                    \
+    X(NS_EQUALITY_CONNECT, "connect", "3: a point of link a and one of link b coincide")           \
+    X(NS_EQUALITY_WELD, "weld", "6: a frame fixed in link a and one in link b coincide")
+
+typedef enum ns_equality_type { NS_EQUALITY_TYPE_MAP(NS_CHOICE_VALUE) } ns_equality_type;
+extern NS_API const ns_choices ns_equality_types;
+
+/// An equality constraint, such as the one that closes a kinematic loop. It is hard: it carries any
+/// load without giving way. What is computed holds where all joints have their reference coordinates r
+/// (ns_link_def.reference), and floating joints are at their origins.
+typedef struct ns_equality_def {
+    const char* name; ///< unique among equality constraints; NULL: "<type><k>", k its number
+    ns_equality_type type;
+    const char *a, *b; ///< earlier links, NULL or "world" for the world; of type JOINT earlier
+                       ///< revolute or prismatic joints, b NULL for none (x = 0)
+    ns_pose anchor_a, anchor_b; ///< point or frame in each link's frame. Default identity
+    bool compute_a, compute_b;  ///< compute this anchor from the other one. Default false
+    double coefficients[5];     ///< c0 to c4, of type JOINT. Default 0 1 0 0 0
+    double
+        recovery;  ///< s: a violation dies away with this time constant; less than a time step: at
+                   ///< once. Only for violations of initial states, since loads cause none.
+                   ///< Default 0
+    bool inactive; ///< it is listed and has parameters, but constrains nothing. Default false
+} ns_equality_def;
+
+NS_API ns_equality_def ns_default_equality_def(void);
+
 typedef struct ns_world_def {
     double gravity[3];        ///< m/s^2. Default 0 0 -9.81
     double timestep;          ///< s. Default 0.001
@@ -358,6 +391,10 @@ NS_API ns_status ns_model_builder_add_contact(ns_model_builder* builder,
 /// No pairs are made between the geometries of two links (NULL or "world" for the world).
 NS_API ns_status ns_model_builder_exclude_contact(ns_model_builder* builder, const char* link_a,
                                                   const char* link_b, ns_error* error);
+
+/// A constraint between earlier links or joints.
+NS_API ns_status ns_model_builder_add_equality(ns_model_builder* builder,
+                                               const ns_equality_def* equality, ns_error* error);
 
 /// Note something of the source that the model does not represent, for ns_model_ignored().
 NS_API ns_status ns_model_builder_add_ignored(ns_model_builder* builder, const char* what,
@@ -403,13 +440,14 @@ NS_API void ns_model_free(ns_model* model); ///< NULL is allowed
 // ---- what a model holds ----------------------------------------------------------------------
 
 typedef struct ns_model_sizes {
-    uint32_t nlink;    ///< links, the world not counted; a joint has the number of its link
-    uint32_t nq, nv;   ///< coordinates, velocities
-    uint32_t nu;       ///< actuators
-    uint32_t ngeom;    ///< geometries
-    uint32_t ncontact; ///< pairs of geometries that can touch
-    uint32_t nparam;   ///< parameters
-    uint32_t nignored; ///< notes on what was ignored
+    uint32_t nlink;     ///< links, the world not counted; a joint has the number of its link
+    uint32_t nq, nv;    ///< coordinates, velocities
+    uint32_t nu;        ///< actuators
+    uint32_t ngeom;     ///< geometries
+    uint32_t ncontact;  ///< pairs of geometries that can touch
+    uint32_t nequality; ///< equality constraints, inactive ones included
+    uint32_t nparam;    ///< parameters
+    uint32_t nignored;  ///< notes on what was ignored
 } ns_model_sizes;
 
 NS_API ns_model_sizes ns_model_get_sizes(const ns_model* model);
@@ -422,7 +460,11 @@ NS_API const ns_link_def* ns_model_link(const ns_model* model, uint32_t number);
 NS_API const ns_geom_def* ns_model_geom(const ns_model* model, uint32_t number);
 NS_API const ns_actuator_def* ns_model_actuator(const ns_model* model, uint32_t number);
 NS_API const ns_contact_def* ns_model_contact(const ns_model* model, uint32_t number);
+NS_API const ns_equality_def* ns_model_equality(const ns_model* model, uint32_t number);
 NS_API const char* ns_model_ignored(const ns_model* model, uint32_t number);
+
+/// Equations of a constraint: 1, 3 or 6; 0 when it is inactive.
+NS_API uint32_t ns_model_equality_rows(const ns_model* model, uint32_t number);
 
 /// Number of the parent link; UINT32_MAX for the world.
 NS_API uint32_t ns_model_link_parent(const ns_model* model, uint32_t number);
@@ -474,8 +516,10 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
 ///   mu_torsion, mu_rolling, stiffness, damping, exponent, mu_static, transition_velocity
 ///   world/gravity/x..z
+///   equality/<e>/coefficient/0..4 of type joint; equality/<e>/anchor_a/x..z, anchor_b/x..z of the
+///   others, and rotation/x..z of a weld (a rotation vector, added to the orientation of anchor_a, so 0)
 /// What a parameter is, and whose: of a link and of the joint that carries it, of an actuator, of
-/// the world, of a geometry, of a pair.
+/// the world, of a geometry, of a pair, of an equality constraint.
 typedef enum ns_param_kind {
     NS_PARAM_MASS,
     NS_PARAM_COM,     ///< component: x y z
@@ -504,7 +548,10 @@ typedef enum ns_param_kind {
     NS_PARAM_ACTUATOR_TIME_CONSTANT,
     NS_PARAM_ACTUATOR_GAIN,
     NS_PARAM_ACTUATOR_BIAS,
-    NS_PARAM_ACTUATOR_LIMIT ///< of control, force and activation
+    NS_PARAM_ACTUATOR_LIMIT,  ///< of control, force and activation
+    NS_PARAM_EQUALITY_ANCHOR, ///< component: x y z of anchor_a, then of anchor_b
+    NS_PARAM_EQUALITY_ROTATION,
+    NS_PARAM_EQUALITY_COEFFICIENT
 } ns_param_kind;
 
 typedef struct ns_param {
@@ -514,7 +561,8 @@ typedef struct ns_param {
     double lower, upper; ///< may be infinite
     ns_param_transform transform;
     ns_param_kind kind;
-    uint32_t owner;     ///< number of the link, actuator, geometry or pair; UINT32_MAX: the world
+    uint32_t owner;     ///< number of the link, actuator, geometry, pair or equality constraint;
+                        ///< UINT32_MAX: the world
     uint32_t component; ///< of a vector or matrix, from 0
     bool spatial;       ///< one number of a vector or tensor in space: x y z, rx ry rz, xx xy ...
     bool may_vanish;    ///< 0 is a value like any other, unlike of a mass or a length: an estimate

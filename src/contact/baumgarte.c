@@ -270,6 +270,7 @@ static void apply_impulses(const problem* p, nsi_impact* impact) {
         ns_expr time = ns_max(p->target[c].time, p->first);
         delayed[i] = ns_mul(time, p->l[i]);
     }
+    nsi_contact_constraint_forces(&p->rows, p->l, p->dt, impact->constraint);
     nsi_contact_respond(&p->rows, p->l, jump);
     for (uint32_t k = 0; k < p->nv; k++) impact->qd[k] = ns_add(impact->qd[k], jump[k]);
     nsi_contact_respond(&p->rows, delayed, impact->position_correction);

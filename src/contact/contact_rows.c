@@ -2,6 +2,7 @@
 
 #include "contact/contact_rows.h"
 
+#include "dyn/equality.h"
 #include "dyn/solve.h"
 
 #include <math.h>
@@ -205,6 +206,23 @@ static bool block_row(const nsi_robot* robot, const motion* twists, const nsi_co
     return moves;
 }
 
+// Rows feel the robot as equality constraints let it move.
+static bool constrain_rows(const nsi_robot* robot, nsi_contact_rows* r) {
+    nsi_equality rows;
+    if (nsi_equality_count(robot->model) == 0) return true;
+    if (!nsi_equality_rows(robot, &rows) || !nsi_equality_factor(robot, r->M, r->root, &rows)) {
+        return false;
+    }
+    r->nconstraint = rows.n;
+    r->answer = nsi_robot_alloc(robot, (size_t)r->rows * rows.n, sizeof *r->answer);
+    if (!r->answer) return false;
+    for (uint32_t i = 0; i < r->rows; i++) {
+        nsi_equality_project(robot, &rows, r->Z + (size_t)i * r->nv,
+                             r->answer + (size_t)i * rows.n);
+    }
+    return robot->graph->error.status == NS_OK;
+}
+
 bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* options, int law,
                             const nsi_candidates* at_start, const ns_expr* added,
                             nsi_contact_rows* out) {
@@ -233,7 +251,7 @@ bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* o
         nsi_ltdl_begin(nv, out->M, z);
         for (uint32_t k = 0; k < nv; k++) z[k] = ns_mul(z[k], out->root[k]);
     }
-    return robot->graph->error.status == NS_OK;
+    return constrain_rows(robot, out) && robot->graph->error.status == NS_OK;
 }
 
 // Name of the force of a row; NULL: a zero row.
@@ -255,6 +273,18 @@ void nsi_contact_respond(const nsi_contact_rows* r, const ns_expr* g, ns_expr* o
     }
     for (uint32_t k = 0; k < r->nv; k++) out[k] = ns_mul(out[k], r->root[k]);
     nsi_ltdl_finish(r->nv, r->M, out);
+}
+
+void nsi_contact_constraint_forces(const nsi_contact_rows* r, const ns_expr* g, double dt,
+                                   ns_expr* forces) {
+    ns_expr rate = ns_const(1.0 / dt);
+    for (uint32_t k = 0; forces && k < r->nconstraint; k++) {
+        ns_expr sum = ns_const(0.0);
+        for (uint32_t i = 0; i < r->rows; i++) {
+            sum = ns_add(sum, ns_mul(r->answer[(size_t)i * r->nconstraint + k], g[i]));
+        }
+        forces[k] = ns_add(forces[k], ns_mul(rate, sum));
+    }
 }
 
 void nsi_contact_name_forces(const nsi_robot* robot, const nsi_contact_rows* r,

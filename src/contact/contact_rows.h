@@ -42,9 +42,12 @@ typedef struct nsi_contact_rows {
     nsi_row_block* blocks;     // (n)
     nsi_candidates candidates; // at the configuration
     ns_expr* J;                // (rows x nv)
-    ns_expr* Z;                // (rows x nv) J L^-1 D^-1/2 with M = L' D L
-    ns_expr* M;                // (nv x nv) factors of the mass matrix
-    ns_expr* root;             // (nv) D^-1/2
+    ns_expr* Z;           // (rows x nv) J L^-1 D^-1/2 with M = L' D L; with equality constraints
+                          // what the constrained robot lets be of it (nsi_equality_project())
+    ns_expr* M;           // (nv x nv) factors of the mass matrix
+    ns_expr* root;        // (nv) D^-1/2
+    uint32_t nconstraint; // rows of equality constraints
+    ns_expr* answer;      // (rows x nconstraint) their impulses per contact impulse
 } nsi_contact_rows;
 
 // Are there few enough for the solver's block? Otherwise the graph has failed.
@@ -75,7 +78,12 @@ bool nsi_contact_rows_build(const nsi_robot* robot, const nsi_contact_options* o
                             const nsi_candidates* at_start, const ns_expr* added,
                             nsi_contact_rows* out);
 
-// M^-1 J' g for impulses g (rows).
+// Add the forces by which equality constraints answer impulses g (rows) over dt to `forces`
+// (nconstraint); NULL without any.
+void nsi_contact_constraint_forces(const nsi_contact_rows* r, const ns_expr* g, double dt,
+                                   ns_expr* forces);
+
+// M^-1 J' g for impulses g (rows), of the constrained robot.
 void nsi_contact_respond(const nsi_contact_rows* r, const ns_expr* g, ns_expr* out);
 
 // Name the forces of impulses l (rows) over dt, which networks may change for candidates that are `on`

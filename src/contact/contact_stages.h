@@ -117,6 +117,9 @@ struct nsi_impact {
     ns_expr* position_correction; // (nv) dt * qd overshoots because impulses act from the impact on
     ns_expr residual;             // of the complementarity conditions, relative; 0 without impulses
     ns_expr relaxation;           // 0, or the least cfm of a softer problem that was solved instead
+    ns_expr*
+        constraint; // forces of equality constraints in the step (dyn/equality.h), to which those
+                    // that answer contact are added; NULL without any
 };
 
 // The impulses, of the one law of stage IMPULSES, of a step of dt seconds from the robot's state. qdd (nv) are the accelerations

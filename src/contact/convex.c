@@ -263,6 +263,7 @@ static void apply_convex(const convex_step* s, nsi_impact* impact) {
         ns_expr time = ns_max(s->target[c].time, s->first);
         surplus[i] = ns_add(surplus[i], ns_mul(time, s->l[i]));
     }
+    nsi_contact_constraint_forces(&s->rows, s->l, s->dt, impact->constraint);
     nsi_contact_respond(&s->rows, s->l, jump);
     for (uint32_t k = 0; k < s->nv; k++) impact->qd[k] = ns_add(impact->qd[k], jump[k]);
     nsi_contact_respond(&s->rows, surplus, impact->position_correction);

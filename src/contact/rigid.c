@@ -67,6 +67,25 @@ static bool allocate_step(rigid_step* s) {
 
 // ---- what contacts do -------------------------------------------------------------------------
 
+// The tree of a link, or NSI_NONE.
+static uint32_t tree_of(const rigid_step* s, uint32_t link) {
+    uint32_t body = link == NSI_NONE ? NSI_NONE : s->robot->place[link].body;
+    return body == NSI_NONE ? NSI_NONE : s->tree[body];
+}
+
+// Trees that an equality constraint connects are one: they have their impacts together.
+static void join_constrained_trees(rigid_step* s) {
+    const ns_model* m = s->robot->model;
+    for (uint32_t i = 0; i < m->sizes.nequality; i++) {
+        const nsi_equality_constraint* e = &m->equalities[i];
+        uint32_t a = tree_of(s, e->a), b = tree_of(s, e->b);
+        if (e->def.inactive || a == NSI_NONE || b == NSI_NONE || a == b) continue;
+        for (uint32_t k = 0; k < m->sizes.nlink; k++) {
+            if (s->tree[k] == a) s->tree[k] = b;
+        }
+    }
+}
+
 // Number trees of bodies that move together; links that are fixed to others are no bodies.
 static void number_trees(rigid_step* s) {
     const nsi_robot* robot = s->robot;
@@ -77,6 +96,7 @@ static void number_trees(rigid_step* s) {
         uint32_t parent = robot->body[i].parent;
         s->tree[i] = parent == NSI_NONE ? s->ntree++ : s->tree[parent];
     }
+    join_constrained_trees(s);
 }
 
 // `row` is the Jacobian of the candidate's normal.
@@ -378,6 +398,7 @@ static void apply_step(rigid_step* s, nsi_impact* impact) {
         on[c] = ns_or(s->at[c].follows, ns_or(s->at[c].rests, s->at[c].hit));
     }
     nsi_contact_name_forces(s->robot, &s->rows, &s->candidates, s->dt, on, s->l);
+    nsi_contact_constraint_forces(&s->rows, s->l, s->dt, impact->constraint);
     nsi_contact_respond(&s->rows, s->l, change);
     for (uint32_t k = 0; k < s->nv; k++) impact->qd[k] = ns_add(impact->qd[k], change[k]);
     nsi_contact_respond(&s->rows, s->shift, change);

@@ -3,6 +3,7 @@
 #include "contact/scene.h"
 
 #include "contact/contact_rows.h"
+#include "dyn/equality.h"
 #include "dyn/solve.h"
 #include "expr/trace.h"
 
@@ -29,11 +30,23 @@ static bool some_pair_turns(const nsi_robot* robot, const nsi_contact_options* o
     return false;
 }
 
+// Responses are those of trees: constraints between them are not known at run time. False, in any case.
+static bool fails_with_loops(const nsi_robot* robot, const nsi_contact_options* options) {
+    if (options->detection == NSI_DETECT_RUN_TIME) {
+        nsi_graph_fail(
+            robot->graph, NS_ERR_UNSUPPORTED,
+            "detection at run time is not supported for models with equality constraints;"
+            " choose detection traced");
+    }
+    return false;
+}
+
 bool nsi_scene_is_wanted(const nsi_robot* robot, const nsi_contact_options* options, int law) {
     if (nsi_contact_law_get(law)->impulses != nsi_contact_ncp.impulses) return false;
     if (options->detection == NSI_DETECT_TRACED) return false;
     bool changed = nsi_trace_touches("contact/") || robot->mass_change || robot->pose_change;
     if (changed || some_pair_turns(robot, options, law)) return false;
+    if (nsi_equality_count(robot->model) > 0) return fails_with_loops(robot, options);
     return options->detection == NSI_DETECT_RUN_TIME ||
            nsi_candidates_count(robot->model, options, law) > TRACED_POINTS;
 }

@@ -1,7 +1,8 @@
 // Forward dynamics of any model: the articulated body algorithm for trees, a factored mass matrix where
-// mimic joints, contact forces that are taken at the end of the step, or networks at the mass matrix
-// couple bodies otherwise.
+// mimic joints, contact forces that are taken at the end of the step, networks at the mass matrix or
+// equality constraints couple bodies otherwise.
 
+#include "dyn/equality.h"
 #include "dyn/robot.h"
 #include "dyn/solve.h"
 #include "expr/graph.h"
@@ -82,13 +83,10 @@ static void add_resistance(const nsi_robot* robot, ns_expr* M) {
     }
 }
 
-// M qdd = tau - bias with all bodies at once: factor the full mass matrix.
-static void solve_all(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
-                      ns_expr* qdd) {
+// The full mass matrix M (nv x nv) and tau - bias (nv).
+static void gather_all(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+                       ns_expr* M, ns_expr* rest) {
     uint32_t nv = robot->model->sizes.nv;
-    ns_expr* M = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *M);
-    ns_expr* rest = nsi_robot_alloc(robot, nv, sizeof *rest);
-    if (!M || !rest) return;
     nsi_crba(robot, M);
     if (robot->resistance) add_resistance(robot, M);
     for (uint32_t k = 0; robot->coupling && k < nv * nv; k++)
@@ -101,6 +99,16 @@ static void solve_all(const nsi_robot* robot, const ns_expr* tau, const ns_expr*
         nsi_graph_round(robot->graph, M[k * nv + k].id); // adding zero changes no bit
         if (inertia_added) M[k * nv + k] = ns_add(M[k * nv + k], inertia_added[k]);
     }
+}
+
+// M qdd = tau - bias with all bodies at once: factor the full mass matrix.
+static void solve_all(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
+                      ns_expr* qdd) {
+    uint32_t nv = robot->model->sizes.nv;
+    ns_expr* M = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *M);
+    ns_expr* rest = nsi_robot_alloc(robot, nv, sizeof *rest);
+    if (!M || !rest) return;
+    gather_all(robot, tau, inertia_added, M, rest);
     nsi_ldl_factor(nv, M);
     nsi_ldl_solve(nv, M, rest, qdd);
 }
@@ -131,4 +139,33 @@ void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_e
     for (uint32_t k = 0; k < nv; k++) {
         qdd[k] = ns_select(robot->resistance->any, qdd[k], without[k]);
     }
+}
+
+void nsi_constrained_dynamics(const nsi_robot* robot, const ns_expr* tau,
+                              const ns_expr* inertia_added, nsi_equality* rows, ns_expr* qdd,
+                              ns_expr* forces) {
+    uint32_t nv = robot->model->sizes.nv;
+    ns_expr* M = nsi_robot_alloc(robot, (size_t)nv * nv, sizeof *M);
+    ns_expr* root = nsi_robot_alloc(robot, nv, sizeof *root);
+    ns_expr* change = nsi_robot_alloc(robot, nv, sizeof *change);
+    ns_expr* free_rate = nsi_robot_alloc(robot, rows->n, sizeof *free_rate);
+    if (!M || !root || !change || !free_rate) return;
+
+    // Accelerations without constraints.
+    gather_all(robot, tau, inertia_added, M, qdd);
+    nsi_ltdl_factor(nv, M);
+    for (uint32_t k = 0; k < nv; k++) root[k] = ns_sqrt(M[k * nv + k]);
+    nsi_ltdl_begin(nv, M, qdd);
+    for (uint32_t k = 0; k < nv; k++) qdd[k] = ns_mul(qdd[k], M[k * nv + k]);
+    nsi_ltdl_finish(nv, M, qdd);
+
+    // Forces that make J qdd + dJ/dt qd zero.
+    if (!nsi_equality_factor(robot, M, root, rows)) return;
+    nsi_equality_rates(rows, qdd, free_rate);
+    for (uint32_t i = 0; i < rows->n; i++) {
+        free_rate[i] = ns_neg(ns_add(free_rate[i], rows->drift[i]));
+    }
+    nsi_equality_solve(rows, free_rate, forces);
+    nsi_equality_respond(rows, forces, change);
+    for (uint32_t k = 0; k < nv; k++) qdd[k] = ns_add(qdd[k], change[k]);
 }

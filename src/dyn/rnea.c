@@ -15,6 +15,22 @@ static void internal_acceleration(const nsi_robot* robot, uint32_t i, const ns_e
     for (uint32_t k = 0; k < body->nv; k++) d[k] = qdd ? ns_mul(scale, qdd[l->v + k]) : zero;
 }
 
+void nsi_drift_accelerations(const nsi_robot* robot, motion* a) {
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        const nsi_body* body = &robot->body[i];
+        if (body->nv == 0) continue;
+        ns_expr d[NSI_MAX_DOF];
+        internal_acceleration(robot, i, NULL, d);
+        motion joint = mo_zero();
+        a[i] = body->parent == NSI_NONE ? mo_zero() : tr_motion(body->x, a[body->parent]);
+        for (uint32_t k = 0; k < body->nv; k++) {
+            joint = mo_add(joint, mo_scale(body->rate[k], body->s[k]));
+            a[i] = mo_add(a[i], mo_scale(d[k], body->s[k]));
+        }
+        a[i] = mo_add(a[i], mo_cross(body->velocity, joint));
+    }
+}
+
 void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau) {
     const ns_model* model = robot->model;
     uint32_t n = model->sizes.nlink;

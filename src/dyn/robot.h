@@ -58,6 +58,8 @@ typedef struct nsi_contact_resistance {
     uint32_t ncoupling;
 } nsi_contact_resistance;
 
+typedef struct nsi_equality nsi_equality;
+
 struct nsi_robot {
     const ns_model* model;
     ns_graph* graph;
@@ -183,9 +185,20 @@ vec3 nsi_gyroscopic_change(const nsi_robot* robot, uint32_t i);
 void nsi_forward_dynamics(const nsi_robot* robot, const ns_expr* tau, const ns_expr* inertia_added,
                           ns_expr* qdd);
 
+// Forward dynamics with equality constraints (equality.h), which `rows` has for this robot: factors the
+// mass matrix with all that nsi_forward_dynamics() adds to it, which `rows` then has, too. Also gives the
+// constraint forces (rows->n).
+void nsi_constrained_dynamics(const nsi_robot* robot, const ns_expr* tau,
+                              const ns_expr* inertia_added, nsi_equality* rows, ns_expr* qdd,
+                              ns_expr* forces);
+
 // Inverse dynamics: tau (nv) from qdd (nv; NULL for zero), recursive Newton-Euler; armature
 // included.
 void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau);
+
+// Spatial accelerations a (nlink) of bodies in their frames when qdd is zero: what velocities alone make.
+// Without gravity.
+void nsi_drift_accelerations(const nsi_robot* robot, motion* a);
 
 // Mass matrix M (nv x nv, row-major, symmetric), composite rigid bodies; armature and the robot's
 // mass_change included.

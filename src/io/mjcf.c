@@ -9,6 +9,7 @@
 //   asset     mesh files and vertices, colours of materials
 //   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority;
 //             extension: the contact law of a pair and its parameters
+//   equality  joint, connect, weld (mjcf_equality.c)
 //   actuator  motor, position, velocity, intvelocity, damper, general on joints (mjcf_actuator.c)
 //
 // Everything else is listed as ignored. How bodies become links:
@@ -91,6 +92,12 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      CONTACT_CHANGING " solreffriction"},
     {"default", "pair", "condim friction " PAIR_LAW, CONTACT_CHANGING " solreffriction"},
     {"contact", "exclude", "name body1 body2", NULL},
+    {"mujoco", "equality", "", NULL},
+    {"equality", "joint", "name class active solref solimp joint1 joint2 polycoef", NULL},
+    {"equality", "connect", "name class active solref solimp body1 body2 anchor", NULL},
+    {"equality", "weld", "name class active solref solimp body1 body2 anchor relpose torquescale",
+     NULL},
+    {"default", "equality", "active solref solimp", NULL},
     {"mujoco", "actuator", "", NULL},
     {in_actuators, "motor", NSI_MJCF_ACTUATOR, ACTUATOR_CHANGING},
     {in_actuators, "position", NSI_MJCF_ACTUATOR " kp kv dampratio timeconst inheritrange",
@@ -107,7 +114,7 @@ const nsi_schema_row nsi_mjcf_schema[] = {
 
 // Not read though they change the motion.
 static const char changing[] =
-    "equality tendon deformable flex skin adhesion muscle cylinder plugin dcmotor";
+    "tendon deformable flex skin adhesion muscle cylinder plugin dcmotor";
 // Without these the model would lack bodies.
 static const char refused[] = "composite flexcomp attach";
 
@@ -286,7 +293,7 @@ bool nsi_mjcf_read(nsi_reader* reader) {
                 nsi_mjcf_expand_frames(&m) && read_option(&m) && nsi_mjcf_read_defaults(&m) &&
                 nsi_mjcf_read_assets(&m) && nsi_mjcf_collect_pairs(&m) &&
                 nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) && nsi_mjcf_read_actuators(&m) &&
-                nsi_mjcf_read_contacts(&m);
+                nsi_mjcf_read_contacts(&m) && nsi_mjcf_read_equalities(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);

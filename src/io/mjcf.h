@@ -20,6 +20,7 @@ typedef enum nsi_mjcf_kind {
     NSI_MJCF_MESH,
     NSI_MJCF_MATERIAL,
     NSI_MJCF_PAIR,
+    NSI_MJCF_EQUALITY,
     NSI_MJCF_MOTOR, // actuators from here on
     NSI_MJCF_POSITION,
     NSI_MJCF_VELOCITY,
@@ -223,6 +224,11 @@ bool nsi_mjcf_read_contacts(nsi_mjcf* m);
 // ---- mjcf_actuator.c -------------------------------------------------------------------------
 
 bool nsi_mjcf_read_actuators(nsi_mjcf* m); // after the joints
+
+// ---- mjcf_equality.c: constraints ------------------------------------------------------------
+
+// Constraints between bodies and joints that have been read.
+bool nsi_mjcf_read_equalities(nsi_mjcf* m);
 
 // ---- mjcf_body.c: bodies, their inertia and joints -------------------------------------------
 

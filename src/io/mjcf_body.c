@@ -115,7 +115,7 @@ static bool read_joint(nsi_mjcf* m, const nsi_xml_element* element, uint32_t cla
     // Angles of hinges are in the file's unit.
     double unit = type == 0 ? m->angle : 1.0;
     // `ref` shifts the coordinate of hinges and slides only.
-    j->ref = has_axis ? j->ref * unit : 0.0;
+    j->ref = j->def.reference = has_axis ? j->ref * unit : 0.0;
     j->def.rest *= unit;
     j->def.lower = limits[0] * unit;
     j->def.upper = limits[1] * unit;

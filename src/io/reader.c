@@ -340,6 +340,13 @@ bool nsi_reader_add_contact(nsi_reader* reader, const nsi_xml_element* element,
                    &error);
 }
 
+bool nsi_reader_add_equality(nsi_reader* reader, const nsi_xml_element* element,
+                             const ns_equality_def* equality) {
+    ns_error error;
+    return pass_on(reader, element,
+                   ns_model_builder_add_equality(reader->builder, equality, &error), &error);
+}
+
 bool nsi_reader_exclude_contact(nsi_reader* reader, const nsi_xml_element* element,
                                 const char* link_a, const char* link_b) {
     ns_error error;

@@ -137,6 +137,8 @@ bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                              const ns_actuator_def* actuator);
 bool nsi_reader_add_contact(nsi_reader* reader, const nsi_xml_element* element,
                             const ns_contact_def* contact);
+bool nsi_reader_add_equality(nsi_reader* reader, const nsi_xml_element* element,
+                             const ns_equality_def* equality);
 bool nsi_reader_exclude_contact(nsi_reader* reader, const nsi_xml_element* element,
                                 const char* link_a, const char* link_b);
 

@@ -39,6 +39,17 @@ const ns_contact_def* ns_model_contact(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.ncontact ? &model->contacts[number].def : NULL;
 }
 
+const ns_equality_def* ns_model_equality(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nequality ? &model->equalities[number].def : NULL;
+}
+
+uint32_t ns_model_equality_rows(const ns_model* model, uint32_t number) {
+    static const uint32_t rows[] = {
+        [NS_EQUALITY_JOINT] = 1, [NS_EQUALITY_CONNECT] = 3, [NS_EQUALITY_WELD] = 6};
+    const ns_equality_def* def = ns_model_equality(model, number);
+    return def && !def->inactive ? rows[def->type] : 0;
+}
+
 const char* ns_model_ignored(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.nignored ? model->ignored[number] : NULL;
 }

@@ -29,6 +29,7 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_array_free(&allocator, &builder->actuators);
     nsi_array_free(&allocator, &builder->contacts);
     nsi_array_free(&allocator, &builder->exclusions);
+    nsi_array_free(&allocator, &builder->equalities);
     nsi_array_free(&allocator, &builder->ignored);
     nsi_array_free(&allocator, &builder->next_geom);
     nsi_index_free(&allocator, &builder->link_names);
@@ -36,6 +37,7 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_index_free(&allocator, &builder->geom_names);
     nsi_index_free(&allocator, &builder->actuator_names);
     nsi_index_free(&allocator, &builder->contact_names);
+    nsi_index_free(&allocator, &builder->equality_names);
     nsi_arena_free(&builder->strings);
     nsi_free(&allocator, builder);
 }

@@ -16,8 +16,9 @@ struct ns_model_builder {
     NSI_ARRAY(nsi_actuator) actuators;
     NSI_ARRAY(nsi_contact) contacts; // given by hand, names made, numbers as given
     NSI_ARRAY(nsi_exclusion) exclusions;
+    NSI_ARRAY(nsi_equality_constraint) equalities;
     NSI_ARRAY(const char*) ignored;
-    nsi_index link_names, joint_names, geom_names, actuator_names, contact_names;
+    nsi_index link_names, joint_names, geom_names, actuator_names, contact_names, equality_names;
     NSI_ARRAY(uint32_t) next_geom; // number for the next "<link>_geom<k>" of each link
     uint32_t next_world_geom;
     uint32_t nq, nv;
@@ -45,6 +46,7 @@ uint32_t nsi_builder_find_joint(const ns_model_builder* builder, const char* nam
 uint32_t nsi_builder_find_geom(const ns_model_builder* builder, const char* name);
 uint32_t nsi_builder_find_actuator(const ns_model_builder* builder, const char* name);
 uint32_t nsi_builder_find_contact(const ns_model_builder* builder, const char* name);
+uint32_t nsi_builder_find_equality(const ns_model_builder* builder, const char* name);
 bool nsi_builder_is_world(const char* name);
 
 // `what` says whose name it is: "link", "joint", ...

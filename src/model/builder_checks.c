@@ -35,6 +35,7 @@ FIND_BY_NAME(nsi_builder_find_joint, joint_names, links, joint)
 FIND_BY_NAME(nsi_builder_find_geom, geom_names, geoms, name)
 FIND_BY_NAME(nsi_builder_find_actuator, actuator_names, actuators, name)
 FIND_BY_NAME(nsi_builder_find_contact, contact_names, contacts, name)
+FIND_BY_NAME(nsi_builder_find_equality, equality_names, equalities, name)
 
 bool nsi_builder_is_world(const char* name) {
     return !name || strcmp(name, "world") == 0;

@@ -53,6 +53,7 @@ static ns_status check_joint_numbers(const ns_link_def* def, ns_error* error) {
         {"limit_damping", nsi_builder_if_given(def->limit_damping, NS_LIMIT_AUTO),
          NSI_NUMBER_NOT_NEGATIVE, false},
         {"mimic_multiplier", def->mimic_multiplier, NSI_NUMBER_ANY, false},
+        {"reference", def->reference, NSI_NUMBER_ANY, false},
         {"mimic_offset", def->mimic_offset, NSI_NUMBER_ANY, false},
     };
 

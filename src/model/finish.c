@@ -12,6 +12,7 @@
     X(nsi_geom, geoms, sizes.ngeom)                                                                \
     X(nsi_actuator, actuators, sizes.nu)                                                           \
     X(nsi_contact, contacts, sizes.ncontact)                                                       \
+    X(nsi_equality_constraint, equalities, sizes.nequality)                                        \
     X(ns_param, params, sizes.nparam)                                                              \
     X(const char*, ignored, sizes.nignored)                                                        \
     X(double, vertices, nvertex * 3)                                                               \
@@ -165,6 +166,24 @@ static void fill_contacts(filling* f) {
     }
 }
 
+static void fill_equalities(filling* f) {
+    char name[NSI_PARAM_NAME_SIZE];
+    for (uint32_t i = 0; i < f->builder->equalities.count; i++) {
+        nsi_equality_constraint equality = f->builder->equalities.data[i];
+        equality.param = f->param;
+        uint32_t count = nsi_equality_param_count(equality.def.type);
+        for (uint32_t k = 0; k < count; k++) {
+            ns_param param = nsi_equality_param(&equality, k, name);
+            param.owner = i;
+            put_param(f, param, name);
+        }
+        equality.def.name = put_text(f->room, equality.def.name);
+        equality.def.a = put_text(f->room, equality.def.a);
+        equality.def.b = put_text(f->room, equality.def.b);
+        if (f->arrays) f->arrays->equalities[i] = equality;
+    }
+}
+
 static void fill_ignored(filling* f) {
     uint32_t count = f->builder->ignored.count;
     for (uint32_t i = 0; i < f->model->sizes.nignored; i++) {
@@ -185,6 +204,7 @@ static void fill_model(const ns_model_builder* builder, const nsi_pairs* pairs, 
     fill_gravity(&f);
     fill_geoms(&f);
     fill_contacts(&f);
+    fill_equalities(&f);
     fill_ignored(&f);
     NS_ASSERT(f.param == model->sizes.nparam);
 }
@@ -268,6 +288,7 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
                   .nu = builder->actuators.count,
                   .ngeom = builder->geoms.count,
                   .ncontact = pairs->contacts.count,
+                  .nequality = builder->equalities.count,
                   .nignored = builder->ignored.count + pairs->notes.count},
         .nvertex = builder->nvertex,
         .nelevation = builder->nelevation,
@@ -283,6 +304,9 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
     }
     for (uint32_t i = 0; i < n->ngeom; i++) {
         if (pairs->in_pair[i]) n->nparam += nsi_geom_param_count(&builder->geoms.data[i].def);
+    }
+    for (uint32_t i = 0; i < n->nequality; i++) {
+        n->nparam += nsi_equality_param_count(builder->equalities.data[i].def.type);
     }
     head.param_table_size = 8;
     while (head.param_table_size < 2 * n->nparam) head.param_table_size *= 2;

@@ -5,11 +5,13 @@
 static const ns_choice geom_types[] = {NS_GEOM_TYPE_MAP(NS_CHOICE_ROW)};
 static const ns_choice actuator_types[] = {NS_ACTUATOR_TYPE_MAP(NS_CHOICE_ROW)};
 static const ns_choice dynamics_types[] = {NS_DYNAMICS_MAP(NS_CHOICE_ROW)};
+static const ns_choice equality_types[] = {NS_EQUALITY_TYPE_MAP(NS_CHOICE_ROW)};
 static const ns_choice integrators[] = {NS_INTEGRATOR_MAP(NS_CHOICE_ROW)};
 static const ns_choice transforms[] = {NS_TRANSFORM_MAP(NS_CHOICE_ROW)};
 
 const ns_choices ns_geom_types = NS_CHOICES("geometry", geom_types);
 const ns_choices ns_actuator_types = NS_CHOICES("actuator", actuator_types);
 const ns_choices ns_actuator_dynamics_types = NS_CHOICES("dynamics", dynamics_types);
+const ns_choices ns_equality_types = NS_CHOICES("equality", equality_types);
 const ns_choices ns_integrators = NS_CHOICES("integrator", integrators);
 const ns_choices ns_param_transforms = NS_CHOICES("transform", transforms);

@@ -83,6 +83,16 @@ typedef struct nsi_contact {
     uint64_t follows; // bit per parameter: automatic, and equal to another one (ns_contact_param)
 } nsi_contact;
 
+// Parameters of an equality constraint, from nsi_equality_constraint.param on: of links, and of joints.
+enum { NSI_EQUALITY_ANCHOR_A, NSI_EQUALITY_ANCHOR_B = 3, NSI_EQUALITY_ROTATION = 6 };
+enum { NSI_EQUALITY_COEFFICIENT, NSI_EQUALITY_COEFFICIENTS = 5 };
+
+typedef struct nsi_equality_constraint {
+    ns_equality_def def;
+    uint32_t a, b;  // links, or those whose joints these are; NSI_NONE: the world, or no joint
+    uint32_t param; // first parameter
+} nsi_equality_constraint;
+
 // Two links whose geometries do not touch; NSI_NONE is the world.
 typedef struct nsi_exclusion {
     uint32_t a, b;
@@ -100,6 +110,7 @@ struct ns_model {
     const nsi_geom* geoms;
     const nsi_actuator* actuators;
     const nsi_contact* contacts;
+    const nsi_equality_constraint* equalities;
     const ns_param* params;
     const char* const* ignored;
     const double* vertices;   // (nvertex x 3), of all geometries
@@ -150,6 +161,13 @@ bool nsi_model_builder_has_ground(const ns_model_builder* builder);
 const char* nsi_model_builder_pair_fault(const ns_model_builder* builder, const char* a,
                                          const char* b);
 
+// ---- builder_equality.c ----------------------------------------------------------------------
+
+// Can this constraint be added? NULL, or why not, as the end of a sentence that starts with "it".
+// Its links or joints must be in the model.
+const char* nsi_model_builder_equality_fault(const ns_model_builder* builder,
+                                             const ns_equality_def* def);
+
 // ---- outline.c -----------------------------------------------------------------------------
 
 // Is the polygon (count x 3, in the x-y plane) simple? NULL, or what is wrong, as the end of a
@@ -198,8 +216,8 @@ void nsi_pairs_free(nsi_pairs* pairs);
 
 // ---- params.c ------------------------------------------------------------------------------
 
-// Fill in parameter k of a link and its joint, of an actuator, of gravity, of a geometry or of a
-// pair; the name is written to `name` and not to the parameter.
+// Fill in parameter k of a link and its joint, of an actuator, of gravity, of a geometry, of a pair or
+// of an equality constraint; the name is written to `name` and not to the parameter.
 enum { NSI_PARAM_NAME_SIZE = NSI_PAIR_MAX_NAME + 64 };
 ns_param nsi_link_param(const nsi_link* link, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
@@ -210,9 +228,14 @@ bool nsi_actuator_has_param(const ns_actuator_def* def, uint32_t k);
 ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
+ns_param nsi_equality_param(const nsi_equality_constraint* equality, uint32_t k,
+                            char name[NSI_PARAM_NAME_SIZE]);
 
 // How many parameters a geometry in a pair has.
 uint32_t nsi_geom_param_count(const ns_geom_def* geom);
+
+// How many parameters an equality constraint has.
+uint32_t nsi_equality_param_count(ns_equality_type type);
 
 // ---- units.c -------------------------------------------------------------------------------
 

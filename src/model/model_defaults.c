@@ -1,4 +1,4 @@
-// Default definitions of links, geometries, pairs, actuators and the world.
+// Default definitions of links, geometries, pairs, actuators, equality constraints and the world.
 
 #include "model/model_data.h"
 
@@ -55,6 +55,13 @@ ns_actuator_def ns_default_actuator_def(void) {
                              .direction = {1.0},
                              .gain = {1.0},
                              .time_constant = 1.0};
+}
+
+ns_equality_def ns_default_equality_def(void) {
+    return (ns_equality_def){.type = NS_EQUALITY_CONNECT,
+                             .anchor_a = nsi_pose_identity(),
+                             .anchor_b = nsi_pose_identity(),
+                             .coefficients = {0.0, 1.0, 0.0, 0.0, 0.0}};
 }
 
 ns_world_def ns_default_world_def(void) {

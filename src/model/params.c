@@ -362,6 +362,44 @@ ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI
     return param;
 }
 
+// ---- equality constraints --------------------------------------------------------------------
+
+uint32_t nsi_equality_param_count(ns_equality_type type) {
+    static const uint32_t counts[] = {[NS_EQUALITY_JOINT] = NSI_EQUALITY_COEFFICIENTS,
+                                      [NS_EQUALITY_CONNECT] = NSI_EQUALITY_ROTATION,
+                                      [NS_EQUALITY_WELD] = NSI_EQUALITY_ROTATION + 3};
+    return counts[type];
+}
+
+ns_param nsi_equality_param(const nsi_equality_constraint* equality, uint32_t k,
+                            char name[NSI_PARAM_NAME_SIZE]) {
+    // A polynomial has units of both joints: left open.
+    const ns_equality_def* def = &equality->def;
+    ns_param param;
+    if (def->type == NS_EQUALITY_JOINT) {
+        snprintf(name, NSI_PARAM_NAME_SIZE, "equality/%s/coefficient/%u", def->name, k);
+        param = make_param(def->coefficients[k], "", FREE);
+        param.kind = NS_PARAM_EQUALITY_COEFFICIENT;
+        param.component = k;
+        param.may_vanish = true;
+        return param;
+    }
+
+    // The rotation is a change of the given one, so it begins at 0.
+    bool turns = k >= NSI_EQUALITY_ROTATION, second = k >= NSI_EQUALITY_ANCHOR_B;
+    const ns_pose* anchor = second ? &def->anchor_b : &def->anchor_a;
+    snprintf(name, NSI_PARAM_NAME_SIZE, "equality/%s/%s/%c", def->name,
+             turns    ? "rotation"
+             : second ? "anchor_b"
+                      : "anchor_a",
+             "xyz"[k % 3]);
+    param = make_param(turns ? 0.0 : anchor->position[k % 3], turns ? "rad" : "m", FREE);
+    param.kind = turns ? NS_PARAM_EQUALITY_ROTATION : NS_PARAM_EQUALITY_ANCHOR;
+    param.component = turns ? k - NSI_EQUALITY_ROTATION : k;
+    param.spatial = true;
+    return param;
+}
+
 // ---- finding ---------------------------------------------------------------------------------
 
 const ns_param* ns_model_param(const ns_model* model, uint32_t number) {

@@ -5,6 +5,7 @@
 #include "sim/integrators.h"
 
 #include "expr/trace.h"
+#include "sim/equality_step.h"
 
 // ---- Euler ---------------------------------------------------------------------------------
 
@@ -20,13 +21,16 @@ static void euler_step(nsi_stepper* s, nsi_implicit implicit, bool gyroscopic, n
     nsi_step_accelerate(s, &at, implicit, qdd);
     ns_expr dt = ns_const(s->options->timestep);
     for (uint32_t k = 0; k < nv; k++) qd[k] = ns_add(at.qd[k], ns_mul(dt, qdd[k]));
+    nsi_equality_keep_velocities(s, &at, qd);
     nsi_trace_stage(NS_STAGE_IMPULSES);
-    nsi_impact impact = {.qd = qd, .position_correction = correction};
+    nsi_impact impact = {
+        .qd = qd, .position_correction = correction, .constraint = at.equality_force};
     nsi_contact_impulses(&at.robot, &s->options->contact, s->options->timestep, qdd, at.added,
                          &impact);
     s->residual = impact.residual;
     s->relaxation = impact.relaxation;
     if (s->graph->error.status != NS_OK) return;
+    nsi_equality_keep_positions(s, &at, &impact);
     for (uint32_t k = 0; k < nv; k++) dq[k] = ns_sub(ns_mul(dt, qd[k]), correction[k]);
     nsi_integrate_config(s->model, at.q, dq, q);
 }
@@ -165,6 +169,7 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
 
         coordinate_rates(s, qs, at.qd, rate);
         nsi_step_accelerate(s, &at, NSI_EXPLICIT, qdd);
+        nsi_equality_name_forces(s, &at);
 
         ns_expr b = ns_const(weight[stage] * dt);
         for (uint32_t k = 0; k < nq; k++) q[k] = ns_add(q[k], ns_mul(b, rate[k]));
@@ -176,8 +181,11 @@ static void runge_kutta(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         ns_actuator_dynamics dynamics = s->model->actuators[i].def.dynamics;
         if (dynamics != NS_DYNAMICS_FILTER_EXACT) s->rate[i] = mean[i];
     }
-    nsi_trace_mute(false);
+
+    // Quaternions, and equality constraints, which the stages keep to the order of the method.
     normalize_quaternions(s, q);
+    nsi_equality_project_state(s, q, qd);
+    nsi_trace_mute(false);
 }
 
 // ---- the table -----------------------------------------------------------------------------

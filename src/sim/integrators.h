@@ -4,6 +4,7 @@
 #ifndef NSI_SIM_INTEGRATORS_H
 #define NSI_SIM_INTEGRATORS_H
 
+#include "dyn/equality.h"
 #include "sim/step.h"
 
 // A step that is being traced.
@@ -29,6 +30,8 @@ typedef struct nsi_step_state {
     ns_expr* added;  // by nsi_step_accelerate()
     bool gyroscopic; // for it: gyroscopic torques are those over the step
     nsi_robot robot;
+    nsi_equality* equality;  // by nsi_step_accelerate(): of the model's constraints, NULL: none
+    ns_expr* equality_force; // (equality->n) by which they act
 } nsi_step_state;
 
 typedef enum nsi_integrator_trait {

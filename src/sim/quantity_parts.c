@@ -1,6 +1,7 @@
 // The only place that takes names of quantities apart. They are written as
 //
 //     <kind>/<object>/<what>             link/foot/velocity/linear/x, joint/knee/tau
+//     equality/<constraint>/<what>       equality/loop/force/x
 //     contact/<pair>/<point>/<what>      contact/foot:ground/0/depth
 //     control/<actuator>
 //     <what>                             qdd/3, mass_matrix/0/1, momentum/linear/x
@@ -33,6 +34,10 @@ static const char* pair_name(const ns_model* m, uint32_t k) {
     return k < m->sizes.ncontact ? m->contacts[k].def.name : NULL;
 }
 
+static const char* equality_name(const ns_model* m, uint32_t k) {
+    return k < m->sizes.nequality ? m->equalities[k].def.name : NULL;
+}
+
 // Kinds of objects: the word that names begin with, and the names of the objects.
 typedef struct object_kind {
     const char* word;
@@ -40,11 +45,10 @@ typedef struct object_kind {
     bool has_points;
 } object_kind;
 
-static const object_kind object_kinds[] = {{"link", link_name, false},
-                                           {"joint", joint_name, false},
-                                           {"actuator", actuator_name, false},
-                                           {"geom", geom_name, false},
-                                           {"contact", pair_name, true}};
+static const object_kind object_kinds[] = {
+    {"link", link_name, false},         {"joint", joint_name, false},
+    {"actuator", actuator_name, false}, {"geom", geom_name, false},
+    {"equality", equality_name, false}, {"contact", pair_name, true}};
 
 // The text after "<word>/", or NULL.
 static const char* text_after(const char* name, const char* word) {

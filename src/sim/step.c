@@ -5,6 +5,7 @@
 #include "contact/law.h"
 #include "contact/scene.h"
 #include "expr/trace.h"
+#include "sim/equality_step.h"
 #include "sim/integrators.h"
 
 #include <stdio.h>
@@ -309,17 +310,21 @@ static void name_bias(const nsi_stepper* s, const nsi_robot* robot, ns_expr* tau
 
 // Forward dynamics. While a hook only looks at what depends on what, the factors of a mass matrix that
 // may change are left out, which are many: accelerations depend on its numbers as on forces.
-static void solve_accelerations(const nsi_stepper* s, nsi_robot* robot, ns_expr* tau,
-                                const ns_expr* added, ns_expr* qdd) {
+static void solve_accelerations(const nsi_stepper* s, nsi_step_state* at, ns_expr* qdd) {
     uint32_t nv = s->model->sizes.nv;
-    nsi_robot plain = *robot;
-    if (s->options->hook && robot->mass_change) {
+    nsi_robot plain = at->robot;
+    ns_expr* tau = at->tau;
+    if (s->options->hook && plain.mass_change) {
         for (uint32_t k = 0; k < nv * nv; k++) {
-            tau[k / nv] = ns_add(tau[k / nv], robot->mass_change[k]);
+            tau[k / nv] = ns_add(tau[k / nv], plain.mass_change[k]);
         }
         plain.mass_change = NULL;
     }
-    nsi_forward_dynamics(&plain, tau, added, qdd);
+    if (at->equality) {
+        nsi_constrained_dynamics(&plain, tau, at->added, at->equality, qdd, at->equality_force);
+    } else {
+        nsi_forward_dynamics(&plain, tau, at->added, qdd);
+    }
 }
 
 void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit implicit,
@@ -346,7 +351,8 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit 
         if (!is_zero(s, slope[k])) at->added = slope;
     }
     at->robot.spin_step = at->gyroscopic ? s->options->timestep : 0.0;
-    solve_accelerations(s, &at->robot, at->tau, at->added, qdd);
+    if (!nsi_equality_step_begin(s, at)) return;
+    solve_accelerations(s, at, qdd);
     nsi_trace_stage(NS_STAGE_ACCELERATION);
     for (uint32_t k = 0; k < nv; k++) {
         const char* unit = nsi_velocity_slides(s->model, k) ? "m/s^2" : "rad/s^2";

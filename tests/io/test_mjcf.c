@@ -237,7 +237,7 @@ static void what_is_left_out_is_listed(void** state) {
     ns_model* model = modelfile_parse(
         "<mujoco>\n<worldbody><body name='a' gravcomp='1'><joint name='j' user='1' "
         "margin='0.1'/>" BALL "<camera/></body></worldbody>\n"
-        "<equality><joint joint1='j'/></equality>\n<tendon/>\n<contact><other/></contact>\n"
+        "<equality><flex flex='f'/></equality>\n<tendon/>\n<contact><other/></contact>\n"
         "<keyframe/>\n<actuator><muscle joint='j'/><motor name='t' tendon='x'/>\n"
         "<general name='g' joint='j' gaintype='user'/><motor joint='j' name='m' "
         "gear='2'/></actuator>\n"
@@ -247,7 +247,7 @@ static void what_is_left_out_is_listed(void** state) {
         "line 2: <joint name=\"j\"> user: not represented",
         "line 2: <joint name=\"j\"> margin: not represented; changes the motion",
         "line 2: <camera> in <body name=\"a\"> is not represented",
-        "line 3: <equality> is not represented; changes the motion",
+        "line 3: <flex> is not represented; changes the motion",
         "line 4: <tendon> is not represented; changes the motion",
         "line 5: <other> is not represented",
         "line 6: <keyframe> is not represented",
