@@ -2,6 +2,8 @@
 
 #include "cli.h"
 
+#include "neuralsim/closure.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,6 +235,56 @@ static void print_pairs(const ns_model* model) {
     }
 }
 
+// Equations of all active constraints.
+static uint32_t count_equations(const ns_model* model) {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nequality; i++) {
+        rows += ns_model_equality_rows(model, i);
+    }
+    return rows;
+}
+
+// Degrees of freedom that they leave in the model's pose, redundant equations apart.
+static uint32_t count_freedom(const ns_model* model) {
+    ns_system_options options = ns_default_system_options();
+    ns_system* system = NULL;
+    ns_closure* closure = NULL;
+    options.contact = NS_CONTACT_NONE;
+    options.backend = NS_BACKEND_INTERP;
+    double* x = cli_zeros((size_t)ns_model_get_sizes(model).nq + ns_model_get_sizes(model).nv);
+    uint32_t freedom = 0;
+    if (x && ns_system_create(model, &options, &system, NULL) == NS_OK &&
+        ns_closure_create(system, &closure, NULL) == NS_OK) {
+        ns_model_default_q(model, x);
+        freedom = ns_closure_freedom(closure, NULL, x);
+    }
+    ns_closure_free(closure);
+    ns_system_free(system);
+    free(x);
+    return freedom;
+}
+
+static void print_equalities(const ns_model* model) {
+    uint32_t n = ns_model_get_sizes(model).nequality, rows = count_equations(model);
+    for (uint32_t i = 0; i < n; i++) {
+        const ns_equality_def* e = ns_model_equality(model, i);
+        if (i == 0) printf("\nequality constraints\n");
+        printf("  %-32s %s, %s", e->name, ns_choice_name(&ns_equality_types, (int)e->type),
+               e->a ? e->a : "world");
+        if (e->b || e->type != NS_EQUALITY_JOINT) printf(" and %s", e->b ? e->b : "world");
+        if (e->inactive) {
+            printf(", inactive\n");
+            continue;
+        }
+        uint32_t count = ns_model_equality_rows(model, i);
+        printf(", %u %s\n", count, count == 1 ? "equation" : "equations");
+    }
+    if (rows > 0) {
+        printf("  equations: %u; velocities: %u; degrees of freedom in the model's pose: %u\n", rows,
+               ns_model_get_sizes(model).nv, count_freedom(model));
+    }
+}
+
 static void print_ignored(const ns_model* model) {
     uint32_t n = ns_model_get_sizes(model).nignored;
     printf(n == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
@@ -348,6 +400,7 @@ static int print_model(const ns_model* model, const additions* a, bool params) {
     print_actuators(model);
     print_geoms(model);
     print_pairs(model);
+    print_equalities(model);
     print_additions(model, a);
     print_model_params(model, a, params);
     print_ignored(model);
@@ -472,6 +525,17 @@ static void json_pair(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_close(j);
 }
 
+static void json_equality(ns_json* j, const ns_model* model, uint32_t i) {
+    const ns_equality_def* e = ns_model_equality(model, i);
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", e->name);
+    ns_json_text(j, "type", ns_choice_name(&ns_equality_types, (int)e->type));
+    ns_json_text(j, "a", e->a ? e->a : "world");
+    if (e->b || e->type != NS_EQUALITY_JOINT) ns_json_text(j, "b", e->b ? e->b : "world");
+    ns_json_count(j, "equations", ns_model_equality_rows(model, i));
+    ns_json_close(j);
+}
+
 static void json_param(ns_json* j, const additions* a, const ns_param* p) {
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", p->name);
@@ -548,6 +612,11 @@ static int print_model_json(const ns_model* model, const additions* a) {
     ns_json_open(j, "pairs", '[');
     for (uint32_t i = 0; i < n.ncontact; i++) json_pair(j, model, i);
     ns_json_close(j);
+
+    ns_json_open(j, "equalities", '[');
+    for (uint32_t i = 0; i < n.nequality; i++) json_equality(j, model, i);
+    ns_json_close(j);
+    ns_json_count(j, "freedom", n.nequality > 0 ? count_freedom(model) : n.nv);
 
     // Parameters, and what a hybrid model adds.
     ns_json_open(j, "parameters", '[');

@@ -32,6 +32,7 @@ static const char help[] =
     "rest\n"
     "  --state FILE.csv      initial state: first row of a table (columns as for eval)\n"
     "  --batch FILE.csv      one trajectory for each row; the output has a column traj\n"
+    "  --close C             move initial states onto equality constraints: auto, always, never\n"
     "  --set PARAM=X..       values of parameters, by name or glob\n"
     "  --control C           formulas of t, \"tau0=0.1*sin(2*pi*t), u_knee=1\", or a table: a row "
     "for\n"
@@ -67,7 +68,7 @@ typedef struct simulation {
     cli_list control_options;              // one at most
     uint32_t steps_option, every, threads; // steps UNSET: not given
     double time, dt;                       // NAN: not given
-    int integrator, backend;
+    int integrator, backend, close;
     cli_contact contact;
     cli_start initial;
     cli_networks networks;
@@ -233,6 +234,9 @@ static int prepare_simulation(simulation* s) {
     if (!create_simulated_system(s)) return EXIT_FAILED;
     code = choose_steps(s);
     if (code == CLI_GO_ON) code = read_initial_states(s);
+    if (code == CLI_GO_ON && !states_close(&s->io, (closing)s->close, &s->start)) {
+        code = EXIT_FAILED;
+    }
     if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->io, s->control);
     if (code != CLI_GO_ON) return code;
     bool ok = controls_check(&s->controls, s->start.count, s->steps) && place_motors(s) &&
@@ -729,6 +733,7 @@ int cmd_simulate(int argc, char** argv) {
                             CLI_NETWORK_ROWS(s.networks),
                             {"--state", CLI_TEXT, &s.state_path, "a CSV file"},
                             {"--batch", CLI_TEXT, &s.batch_path, "a CSV file"},
+                            {"--close", CLI_CHOICE, &s.close, &closings},
                             {"--set", CLI_LIST, &s.set, "PARAMETER=NUMBER"},
                             {"--control", CLI_EACH, &s.control_options, "formulas or a CSV file"},
                             {"--observe", CLI_LIST, &s.observe, "names of quantities"},

@@ -4,6 +4,8 @@
 
 #include "quantity_args.h"
 
+#include "neuralsim/closure.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -392,4 +394,77 @@ bool settings_apply(const settings* s, const ns_model* model, const ns_system* s
         }
     }
     return s->names.count == 0 || states_check_params(model, system, params, "--set");
+}
+
+// ---- equality constraints ------------------------------------------------------------------
+
+static const ns_choice closing_rows[] = {
+    {CLOSE_AUTO, "auto", "if they miss them by less than 0.05 m or rad"},
+    {CLOSE_ALWAYS, "always", "all"},
+    {CLOSE_NEVER, "never", "none"}};
+const ns_choices closings = NS_CHOICES("closing", closing_rows);
+
+static const double ROUNDED = 1e-9, SMALL_VIOLATION = 0.05;
+
+// How many states were off, and by how much.
+typedef struct closing_count {
+    uint32_t moved, kept;
+    double most_moved, most_kept;
+    const char *moved_by, *kept_by; // names of the constraints
+} closing_count;
+
+static void note_closing(const closing_count* n) {
+    if (n->moved > 0) {
+        cli_note(
+            "%u initial %s missed the equality constraints, \"%s\" by %.3g, and %s moved onto them"
+            " (--close never keeps such states)",
+            n->moved, n->moved == 1 ? "state" : "states", n->moved_by, n->most_moved,
+            n->moved == 1 ? "was" : "were");
+    }
+    if (n->kept > 0) {
+        cli_note(
+            "%u initial %s the equality constraints, \"%s\" by %.3g; the motion jumps onto them"
+            " (--close always moves such states before the start)",
+            n->kept, n->kept == 1 ? "state misses" : "states miss", n->kept_by, n->most_kept);
+    }
+}
+
+static bool close_state(const model_io* p, closing when, ns_closure* closure, states* s,
+                        uint32_t row, closing_count* n) {
+    ns_error error;
+    double *x = s->x + (size_t)row * p->z.nx, *params = s->params + (size_t)row * p->z.np;
+    uint32_t constraint;
+    double violation = ns_closure_violation(closure, params, x, &constraint);
+    if (!(violation > ROUNDED)) return true;
+
+    // Small ones are rounding of a file, or an estimate; large ones may be a mistake.
+    const char* name = ns_model_equality(p->model, constraint)->name;
+    bool move = when == CLOSE_ALWAYS || (when == CLOSE_AUTO && violation < SMALL_VIOLATION);
+    bool closed = move && ns_closure_close(closure, params, x, &error) == NS_OK;
+    if (move && !closed && when == CLOSE_ALWAYS) return cli_fail("%s", error.message), false;
+    if (closed) {
+        n->moved++;
+        if (violation > n->most_moved) n->most_moved = violation, n->moved_by = name;
+    } else {
+        n->kept++;
+        if (violation > n->most_kept) n->most_kept = violation, n->kept_by = name;
+    }
+    return true;
+}
+
+bool states_close(const model_io* p, closing when, states* s) {
+    ns_closure* closure = NULL;
+    ns_error error;
+    if (ns_model_get_sizes(p->model).nequality == 0) return true;
+    if (ns_closure_create(p->system, &closure, &error) != NS_OK) {
+        return cli_fail("%s", error.message), false;
+    }
+    closing_count n = {0};
+    bool ok = true;
+    for (uint32_t row = 0; row < s->count && ok; row++) {
+        ok = close_state(p, when, closure, s, row, &n);
+    }
+    ns_closure_free(closure);
+    if (ok) note_closing(&n);
+    return ok;
 }

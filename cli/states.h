@@ -65,4 +65,10 @@ void settings_free(settings* s);
 bool settings_apply(const settings* s, const ns_model* model, const ns_system* system,
                     double* params);
 
+// Initial states that miss equality constraints by little are moved onto them, with a note; of others
+// a note says by how much. `always`: all are, or it is an error; `never`: none is.
+typedef enum closing { CLOSE_AUTO, CLOSE_ALWAYS, CLOSE_NEVER } closing;
+extern const ns_choices closings;
+bool states_close(const model_io* p, closing when, states* s);
+
 #endif

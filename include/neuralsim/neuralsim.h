@@ -7,6 +7,7 @@
 #include "neuralsim/base.h"
 #include "neuralsim/blueprint.h"
 #include "neuralsim/certificate.h"
+#include "neuralsim/closure.h"
 #include "neuralsim/contact.h"
 #include "neuralsim/convert.h"
 #include "neuralsim/data.h"

@@ -23,6 +23,7 @@
 //   contact   The robot collides with the world, and with self_collision also with itself: its
 //             geometries are in group 2, the world's in group 1. A link never collides with its
 //             parent. <contact> in a link, as in PyBullet, applies to all of its geometries.
+//   equality  constraints, an extension (urdf_equality.c)
 //
 // What is repaired or left out is noted, and with the option `strict` refused.
 
@@ -36,7 +37,7 @@ static const nsi_schema_row schema[] = {
     {"link", "inertial", "", NULL},
     {"link", "visual", "name", NULL},
     {"link", "collision", "name", NULL},
-    {"inertial visual collision joint", "origin", "xyz rpy", NULL},
+    {"inertial visual collision joint link1 link2", "origin", "xyz rpy", NULL},
     {"inertial", "mass", "value", NULL},
     {"inertial", "inertia", "ixx iyy izz ixy ixz iyz", NULL},
     {"visual collision", "geometry", "", NULL},
@@ -61,6 +62,11 @@ static const nsi_schema_row schema[] = {
     {"joint", "dynamics", "damping friction stiffness rest springref armature friction_velocity",
      NULL},
     {"joint", "mimic", "joint multiplier offset", NULL},
+    {"robot", "equality", "name type active recovery coefficients", NULL},
+    {"equality", "link1", "link", NULL},
+    {"equality", "link2", "link", NULL},
+    {"equality", "joint1", "joint", NULL},
+    {"equality", "joint2", "joint", NULL},
     {"robot", "transmission", "name type", NULL},
     {"transmission", "type", NSI_SCHEMA_TEXT, NULL},
     {"transmission", "joint", "name", NULL},
@@ -493,7 +499,7 @@ bool nsi_urdf_read(nsi_reader* reader) {
                 collect_joints(&u) && find_root(&u) && float_base(&u);
     if (read) find_welded(&u);
     read = read && find_mass(&u) && nsi_urdf_collect_materials(&u) && add_tree(&u) &&
-           check_reached(&u) && nsi_urdf_add_transmissions(&u);
+           check_reached(&u) && nsi_urdf_add_transmissions(&u) && nsi_urdf_add_equalities(&u);
     nsi_names_free(&reader->allocator, &u.link_names);
     nsi_names_free(&reader->allocator, &u.joint_names);
     nsi_names_free(&reader->allocator, &u.colors);

@@ -83,6 +83,10 @@ bool nsi_urdf_read_geoms(nsi_urdf* u, const nsi_xml_element* link, const char* n
 // Actuators of all <transmission>, after the joints.
 bool nsi_urdf_add_transmissions(nsi_urdf* u);
 
+// ---- urdf_equality.c -------------------------------------------------------------------------
+
+bool nsi_urdf_add_equalities(nsi_urdf* u);
+
 // ---- urdf_joint.c ----------------------------------------------------------------------------
 
 bool nsi_urdf_read_type(nsi_urdf* u, const nsi_xml_element* joint, nsi_urdf_type* out);

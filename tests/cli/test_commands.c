@@ -171,7 +171,7 @@ static void ignored_parts_are_mentioned(void** state) {
     tempdir_write("p.xml", "<mujoco><worldbody><body><joint name='j' type='hinge'/>"
                            "<geom size='1' mass='1'/></body></worldbody>"
                            "<tendon><fixed name='f'><joint joint='j' coef='1'/></fixed></tendon>"
-                           "<equality><joint joint1='j'/></equality></mujoco>");
+                           "<equality><flex flex='x'/></equality></mujoco>");
     static const char* const lines[] = {"simulate p.xml --steps 1", "eval p.xml --quantity qdd",
                                         "gradcheck p.xml"};
     for (int k = 0; k < 3; k++) {
