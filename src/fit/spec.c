@@ -196,7 +196,8 @@ const nsi_schema nsi_fit_parameter_schema = NSI_SCHEMA("a parameter", parameter_
 static ns_status read_parameters(nsi_schema_reader* r, const nsi_yaml_node* map, void* out) {
     nsi_fit_spec* p = out;
     ns_status status = NS_OK;
-    if (map->type != NSI_YAML_MAP) return spec_fail(r, map, "expected a map of names");
+    if (map->type != NSI_YAML_MAP)
+        return spec_fail(r, map, "expected a map of names, such as `link/pole/mass: free`");
     for (const nsi_yaml_node* node = map->first; node && status == NS_OK; node = node->next) {
         nsi_parameter_request q = {.name = node->key,
                                    .how = ns_default_parameter(),
