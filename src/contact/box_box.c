@@ -9,6 +9,7 @@
 //                 slots 8..11  corners of the reference face below the incident face
 //   edges         slot 12      the nearest points of the two edges
 //                 slots 0..3   ends of the edges that are above a face of the other box
+//   others        no force acts on; their gap is the separation along the axis, at least 0
 //
 // The incident face is clipped to a reference face that is larger by BORDER, and corners of the
 // reference face count when they are that far inside the incident face. Of two corners within
@@ -383,6 +384,7 @@ static boxes compare_boxes(const nsi_shape* a, const nsi_shape* b) {
 
 typedef struct features {
     ns_expr by_edge, edge_gap;
+    ns_expr separation; // along the chosen axis
     face_choice face;
     edge_choice edges;
 } features;
@@ -411,6 +413,7 @@ static features choose_features(const boxes* s) {
     ns_expr of_b = beats(best_b, best_a, FACE_RELATIVE, FACE_ABSOLUTE, shortest);
     ns_expr best_face = ns_select(of_b, best_b, best_a);
     f.by_edge = beats(f.edge_gap, best_face, EDGE_RELATIVE, EDGE_ABSOLUTE, shortest);
+    f.separation = ns_select(f.by_edge, f.edge_gap, best_face);
     choice axis = {ns_select(of_b, axis_b.is1, axis_a.is1),
                    ns_select(of_b, axis_b.is2, axis_a.is2)};
     f.face = choose_face(s, of_b, axis);
@@ -443,4 +446,9 @@ void nsi_box_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out)
                                                 end[k], k < 2 ? 1.0 : -1.0, by_edge);
         out[k] = select_point(by_edge, &corner, &out[k]);
     }
+
+    // Points that do not exist may be anywhere along their edges. Who looks at their depths sees how far
+    // the boxes are apart, or 0.
+    ns_expr apart = ns_max(chosen.separation, ns_const(0.0));
+    for (int k = 0; k < NSI_BOX_BOX_SLOTS; k++) out[k].gap = ns_select(out[k].exists, out[k].gap, apart);
 }

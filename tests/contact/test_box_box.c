@@ -113,6 +113,37 @@ static void boxes_touch_where_they_are(void** state) {
     machine_free(&m);
 }
 
+// Boxes that are apart, as anybody may observe them: no point is nearer than the boxes.
+static void boxes_that_are_apart_have_no_depth(void** state) {
+    (void)state;
+    ns_rng rng = ns_rng_seed(21);
+    body a = {.type = NS_GEOM_BOX}, b = {.type = NS_GEOM_BOX};
+    machine m = machine_create(&a, &b);
+    uint32_t apart = 0;
+    double furthest = 0.0;
+    for (int n = 0; n < 20 * CASES; n++) {
+        a = random_body(&rng, NS_GEOM_BOX), b = random_body(&rng, NS_GEOM_BOX);
+        double want = separation(&a, &b, true), bias = edge_bias(&a, &b) + 0.06 * fabs(want);
+        if (want <= 0.0) continue;
+        point got[13];
+        machine_run(&m, &a, &b, got);
+        double least = INFINITY;
+        for (int s = 0; s < 13; s++) least = fmin(least, got[s].gap);
+        if (!(least > 0.0 && least >= want - bias)) fail_msg("%g apart, a gap of %g", want, least);
+        furthest = fmax(furthest, want);
+        apart++;
+    }
+    assert_true(apart > 100 && furthest > 0.5);
+
+    // Along an axis, in closed form.
+    a = (body){.type = NS_GEOM_BOX, .size = {0.1, 0.2, 0.3}};
+    b = (body){.type = NS_GEOM_BOX, .p = {0.7, 0.5, 0.1}, .size = {0.2, 0.1, 0.1}};
+    point got[13];
+    machine_run(&m, &a, &b, got);
+    for (int s = 0; s < 13; s++) assert_true(fabs(got[s].gap - 0.4) < 1e-15);
+    machine_free(&m);
+}
+
 // Equal boxes, stacked: four corners, whatever noise there is.
 static void stacked_boxes_have_four_points(void** state) {
     (void)state;
@@ -284,6 +315,7 @@ static void crossing_edges_meet(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_touch_where_they_are),
+        cmocka_unit_test(boxes_that_are_apart_have_no_depth),
         cmocka_unit_test(stacked_boxes_have_four_points),
         cmocka_unit_test(slots_keep_their_features),
         cmocka_unit_test(crossing_edges_meet),
