@@ -585,6 +585,25 @@ static int read_option_numbers(const char* command, const char* option, const cl
     return CLI_GO_ON;
 }
 
+bool cli_find_keyframe(const ns_model* model, const char* name, const ns_keyframe_def** out) {
+    uint32_t count = ns_model_get_sizes(model).nkeyframe;
+    uint32_t number = name ? ns_model_find_keyframe(model, name) : 0;
+    *out = ns_model_keyframe(model, number);
+    if (*out || !name) return true;
+    ns_nearest near = {.wanted = name};
+    for (uint32_t k = 0; k < count; k++) ns_nearest_offer(&near, ns_model_keyframe(model, k)->name);
+    const char* likely = ns_nearest_likely(&near);
+    if (likely) {
+        cli_fail("the model has no keyframe \"%.100s\"; did you mean \"%.100s\"?", name, likely);
+    } else if (count > 0) {
+        cli_fail("the model has no keyframe \"%.100s\"; its first is \"%.100s\"", name,
+                 ns_model_keyframe(model, 0)->name);
+    } else {
+        cli_fail("the model has no keyframes; remove --keyframe");
+    }
+    return false;
+}
+
 int cli_set_start(const char* command, const ns_model* model, const cli_start* start, double* x) {
     ns_model_sizes n = ns_model_get_sizes(model);
     int code = read_option_numbers(command, "--q0", &start->q0, n.nq, x);

@@ -242,15 +242,20 @@ ns_workspace* cli_create_workspace(const ns_system* system, const ns_workspace_s
 uint32_t cli_joint_nq(const ns_model* model, uint32_t link);
 uint32_t cli_joint_nv(const ns_model* model, uint32_t link);
 
-// The options --q0 and --qd0, of all commands that start from a state.
+// The options --q0, --qd0 and --keyframe, of all commands that start from a state.
 typedef struct cli_start {
     cli_list q0, qd0;
+    const char* keyframe;
 } cli_start;
 
 #define CLI_START_ROWS(s)                                                                          \
-    {"--q0", CLI_LIST, &(s).q0, "coordinates"}, {                                                  \
-        "--qd0", CLI_LIST, &(s).qd0, "velocities"                                                  \
+    {"--q0", CLI_LIST, &(s).q0, "coordinates"}, {"--qd0", CLI_LIST, &(s).qd0, "velocities"}, {     \
+        "--keyframe", CLI_TEXT, &(s).keyframe, "a keyframe"                                        \
     }
+
+// The keyframe of this name; for NULL the first one, NULL where there are none. False after saying
+// that there is none of this name.
+bool cli_find_keyframe(const ns_model* model, const char* name, const ns_keyframe_def** out);
 
 // Put what was given into a state x (nq + nv at least); the rest of it stays. Says when a quaternion
 // was made unit length. CLI_GO_ON, or the code to exit with after saying what is wrong.

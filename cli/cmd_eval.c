@@ -16,8 +16,10 @@ static const char help[] =
     "Computes quantities (see 'neuralsim quantities') for each row of a table of states.\n"
     "\n"
     "  --states FILE     columns q0.., qd0.., tau0.., or q_<joint>, qd_<joint>, tau_<joint>,\n"
-    "                    u_<actuator>, or parameters by name; without one, the default pose at\n"
-    "                    rest. - is standard input\n"
+    "                    u_<actuator>, or parameters by name; without one, the keyframe, or the\n"
+    "                    default pose at rest. - is standard input\n"
+    "  --keyframe NAME   start of columns that the table does not have; default without a\n"
+    "                    table: the first one of the model\n"
     "  --quantity NAME.. qdd, mass_matrix, bias, energy/kinetic, link/<l>/pose, globs\n"
     "  --wrt NAME..      differentiate with respect to q, qd, tau, u, a component of them\n"
     "                    (q3, q_<joint>), or parameters\n"
@@ -48,7 +50,7 @@ typedef struct direction {
 } direction;
 
 typedef struct eval_command {
-    const char *model_path, *states_path, *output;
+    const char *model_path, *states_path, *keyframe, *output;
     cli_list quantities, wrt, free_params, set;
     bool tangent;
     ns_load_options load;
@@ -389,11 +391,13 @@ static int run_eval(eval_command* c) {
         if (code != EXIT_OK) return code;
     }
     c->params = cli_zeros(c->io.z.np);
-    if (!c->params) return EXIT_FAILED;
+    const ns_keyframe_def* keyframe;
+    if (!c->params || !cli_find_keyframe(c->model, c->keyframe, &keyframe)) return EXIT_FAILED;
+    if (c->states_path && !c->keyframe) keyframe = NULL; // the table says what there is
     if (!settings_apply(&c->settings, c->model, c->system, c->params)) return EXIT_FAILED;
     bool ok = c->states_path ? states_read(&c->io, &c->table, c->states_path, UINT32_MAX, c->params,
-                                           &c->states)
-                             : states_create(&c->io, 1, c->params, &c->states);
+                                           keyframe, &c->states)
+                             : states_create(&c->io, 1, c->params, keyframe, &c->states);
     return ok ? write_eval_table(c) : EXIT_FAILED;
 }
 
@@ -402,6 +406,7 @@ int cmd_eval(int argc, char** argv) {
     eval_command c = {.load = ns_default_load_options(), .contact = CLI_CONTACT_DEFAULT};
     const cli_row rows[] = {
         {"--states", CLI_TEXT, &c.states_path, "a CSV file"},
+        {"--keyframe", CLI_TEXT, &c.keyframe, "a keyframe"},
         {"--quantity", CLI_LIST, &c.quantities, "names of quantities"},
         {"--wrt", CLI_LIST, &c.wrt, "variables to differentiate with respect to"},
         {"--tangent", CLI_FLAG, &c.tangent, NULL},

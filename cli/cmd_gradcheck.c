@@ -28,6 +28,7 @@ static const char help[] =
     "  --sweeps N        baumgarte: run N plain sweeps instead of solving exactly\n"
     "  --q0 X..          coordinates to start from; default: random, near the pose of the model\n"
     "  --qd0 X..         velocities to start from; default: random\n"
+    "  --keyframe NAME   state to start from\n"
     "  --blueprint FILE  networks; up to 20 of their weights are checked, too\n"
     "  --weights FILE    weights of the networks; default: from the seeds of the blueprint\n"
     "  --seed S          seed of the random state and weights; default 1\n"
@@ -268,9 +269,16 @@ static int check_system(const gradcheck_command* g, const ns_model* model,
     double* x0 = cli_zeros((size_t)n.nq + n.nv);
     if (!x0) return EXIT_FAILED;
     ns_model_default_q(model, x0);
-    int code = cli_set_start("gradcheck", model, &g->start, x0);
-    if (g->start.q0.count > 0) options.q0 = x0;
-    if (g->start.qd0.count > 0) options.qd0 = x0 + n.nq;
+    bool from_keyframe = g->start.keyframe != NULL;
+    const ns_keyframe_def* keyframe;
+    bool found = cli_find_keyframe(model, g->start.keyframe, &keyframe);
+    if (found && from_keyframe) {
+        memcpy(x0, keyframe->q, n.nq * sizeof *x0);
+        memcpy(x0 + n.nq, keyframe->qd, n.nv * sizeof *x0);
+    }
+    int code = found ? cli_set_start("gradcheck", model, &g->start, x0) : EXIT_FAILED;
+    if (from_keyframe || g->start.q0.count > 0) options.q0 = x0;
+    if (from_keyframe || g->start.qd0.count > 0) options.qd0 = x0 + n.nq;
 
     if (code == CLI_GO_ON) {
         ns_gradcheck_result* result = NULL;

@@ -28,8 +28,10 @@ static const char help[] =
     "  --friction F          friction of rigid contact: {friction}\n"
     "  --sweeps N            baumgarte: run N plain sweeps instead of solving exactly\n"
     "  --blueprint FILE, --weights FILE   networks, and their weights\n"
-    "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the model's pose, at "
+    "  --q0 X.., --qd0 X..   initial coordinates and velocities; default: the keyframe, else at "
     "rest\n"
+    "  --keyframe NAME       start there, with its controls; default: the model's first one, if "
+    "any\n"
     "  --state FILE.csv      initial state: first row of a table (columns as for eval)\n"
     "  --batch FILE.csv      one trajectory for each row; the output has a column traj\n"
     "  --close C             move initial states onto equality constraints: auto, always, never\n"
@@ -71,6 +73,7 @@ typedef struct simulation {
     int integrator, backend, close;
     cli_contact contact;
     cli_start initial;
+    const ns_keyframe_def* keyframe; // where trajectories start, or NULL
     cli_networks networks;
     cli_list set, observe, free_params;
     bool index_names, json;
@@ -164,11 +167,14 @@ static bool create_simulated_system(simulation* s) {
 static int read_initial_states(simulation* s) {
     const char* path = s->batch_path ? s->batch_path : s->state_path;
     s->params = cli_zeros(s->io.z.np);
-    if (!s->params) return EXIT_FAILED;
+    if (!s->params || !cli_find_keyframe(s->model, s->initial.keyframe, &s->keyframe)) {
+        return EXIT_FAILED;
+    }
+    if (path && !s->initial.keyframe) s->keyframe = NULL; // the table says what there is
     if (!settings_apply(&s->settings, s->model, s->system, s->params)) return EXIT_FAILED;
     if (path) {
         uint32_t most = s->batch_path ? UINT32_MAX : 1;
-        if (!states_read(&s->io, &s->table, path, most, s->params, &s->start)) {
+        if (!states_read(&s->io, &s->table, path, most, s->params, s->keyframe, &s->start)) {
             return EXIT_FAILED;
         }
         if (s->start.has_controls && !s->control) {
@@ -176,7 +182,7 @@ static int read_initial_states(simulation* s) {
         }
         return CLI_GO_ON;
     }
-    if (!states_create(&s->io, 1, s->params, &s->start)) return EXIT_FAILED;
+    if (!states_create(&s->io, 1, s->params, s->keyframe, &s->start)) return EXIT_FAILED;
     return cli_set_start("simulate", s->model, &s->initial, s->start.x);
 }
 
@@ -238,6 +244,7 @@ static int prepare_simulation(simulation* s) {
         code = EXIT_FAILED;
     }
     if (code == CLI_GO_ON) code = controls_create(&s->controls, "simulate", &s->io, s->control);
+    s->controls.keyframe = s->keyframe;
     if (code != CLI_GO_ON) return code;
     bool ok = controls_check(&s->controls, s->start.count, s->steps) && place_motors(s) &&
               (!s->html || prepare_page(s));

@@ -234,6 +234,9 @@ bool controls_fill(const controls* c, uint32_t trajectory, uint64_t first, uint3
                    double dt, double* out) {
     uint32_t nc = c->io->z.nc;
     memset(out, 0, (size_t)steps * nc * sizeof *out);
+    for (uint32_t k = 0; k < steps && c->keyframe; k++) {
+        memcpy(out + (size_t)k * nc, c->keyframe->control, c->io->n.nu * sizeof *out);
+    }
     for (uint32_t k = 0; k < steps && c->ndriven > 0; k++) {
         double t = (double)(first + k) * dt;
         uint32_t row = c->from_table ? row_at(c, trajectory, first + k, dt) : 0;

@@ -15,7 +15,8 @@ typedef struct driven_control {
 
 typedef struct controls {
     const model_io* io;
-    const char* source; // as given
+    const char* source;              // as given
+    const ns_keyframe_def* keyframe; // whose controls hold where nothing is given; NULL: 0
     driven_control* driven;
     uint32_t ndriven;
 
@@ -27,8 +28,7 @@ typedef struct controls {
 } controls;
 
 // Read what --control was given: "tau0=0.1*sin(t), u_knee=2" (anything with a '=') or a table with
-// columns as for states, and `t` (a row holds until the next; before the first all are 0), or a row
-// for each step. A table with a column `traj` has the controls of several trajectories. `source`
+// columns as for states, and `t` (a row holds until the next), or a row for each step. A table with a column `traj` has the controls of several trajectories. `source`
 // may be NULL: no controls. Free it in any case. CLI_GO_ON, or an exit code after saying what is
 // wrong.
 int controls_create(controls* c, const char* command, const model_io* p, const char* source);

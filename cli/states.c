@@ -10,14 +10,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool states_create(const model_io* p, uint32_t count, const double* params, states* out) {
+bool states_create(const model_io* p, uint32_t count, const double* params,
+                   const ns_keyframe_def* keyframe, states* out) {
     *out = (states){.count = count};
     out->x = cli_zeros((size_t)count * p->z.nx);
     out->c = cli_zeros((size_t)count * p->z.nc);
     out->params = cli_zeros((size_t)count * p->z.np);
     if (!out->x || !out->c || !out->params) return false;
     for (size_t row = 0; row < count; row++) {
-        ns_model_default_q(p->model, out->x + row * p->z.nx);
+        double* x = out->x + row * p->z.nx;
+        ns_model_default_q(p->model, x);
+        if (keyframe) {
+            memcpy(x, keyframe->q, p->n.nq * sizeof *x);
+            memcpy(x + p->n.nq, keyframe->qd, p->n.nv * sizeof *x);
+            memcpy(out->c + row * p->z.nc, keyframe->control, p->n.nu * sizeof *x);
+        }
         if (p->z.np > 0) memcpy(out->params + row * p->z.np, params, p->z.np * sizeof *params);
     }
     return true;
@@ -257,7 +264,7 @@ static void fill_rows(const model_io* p, const ns_table* table, const ns_io_targ
 }
 
 bool states_read(const model_io* p, const ns_table* table, const char* path, uint32_t most,
-                 const double* params, states* out) {
+                 const double* params, const ns_keyframe_def* keyframe, states* out) {
     *out = (states){0};
     if (table->nrow == 0) {
         cli_fail("%s: the table has no rows; at least one state is needed", path);
@@ -267,7 +274,7 @@ bool states_read(const model_io* p, const ns_table* table, const char* path, uin
     if (!columns) cli_fail("out of memory");
     bool ok = columns && states_columns(p, table, path, NS_IO_NONE, columns) &&
               states_check_finite(table, path, columns) &&
-              states_create(p, table->nrow < most ? table->nrow : most, params, out);
+              states_create(p, table->nrow < most ? table->nrow : most, params, keyframe, out);
     if (ok) {
         for (uint32_t k = 0; k < table->ncol; k++) {
             uint32_t first = p->n.nq + p->n.nv;

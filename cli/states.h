@@ -14,9 +14,10 @@ typedef struct states {
     bool has_controls, has_motors; // were there columns for them?
 } states;
 
-// Room for `count` states at rest in the model's default pose, without controls, each with these
-// parameters (np). False after saying why; free it in any case.
-bool states_create(const model_io* p, uint32_t count, const double* params, states* out);
+// Room for `count` states in a keyframe, with its controls, each with these parameters (np). Without
+// a keyframe: at rest in the model's default pose. False after saying why; free it in any case.
+bool states_create(const model_io* p, uint32_t count, const double* params,
+                   const ns_keyframe_def* keyframe, states* out);
 void states_free(states* s);
 
 // The first `most` rows of a table. What it has no column for stays as states_create() made it,
@@ -24,7 +25,7 @@ void states_free(states* s);
 // ignored and that quaternions were made unit length. False after saying why.
 // @param path  of the table, for messages
 bool states_read(const model_io* p, const ns_table* table, const char* path, uint32_t most,
-                 const double* params, states* out);
+                 const double* params, const ns_keyframe_def* keyframe, states* out);
 
 // Resolve the columns of a table. Those that tables carry along (time, step, energies, quantities
 // of the model) are NS_IO_NONE; columns that are none of this, and two for the same number, are an

@@ -310,6 +310,14 @@ typedef struct ns_actuator_def {
     double activation_lower, activation_upper;
 } ns_actuator_def;
 
+/// A named state. All arrays are of the model's sizes; NULL: default coordinates, or zeros.
+typedef struct ns_keyframe_def {
+    const char* name;      ///< unique among keyframes; NULL: "key<k>"
+    const double* q;       ///< (nq) quaternions are made unit length
+    const double* qd;      ///< (nv)
+    const double* control; ///< (nu)
+} ns_keyframe_def;
+
 NS_API ns_actuator_def ns_default_actuator_def(void);
 
 /// Integrators: a row here, and a function with its record in src/sim/integrators.c.
@@ -384,6 +392,10 @@ NS_API ns_status ns_model_builder_add_geom(ns_model_builder* builder, const ns_g
 NS_API ns_status ns_model_builder_add_actuator(ns_model_builder* builder,
                                                const ns_actuator_def* actuator, ns_error* error);
 
+/// After all links and actuators.
+NS_API ns_status ns_model_builder_add_keyframe(ns_model_builder* builder,
+                                               const ns_keyframe_def* keyframe, ns_error* error);
+
 /// A pair of geometries that can touch; of earlier geometries.
 NS_API ns_status ns_model_builder_add_contact(ns_model_builder* builder,
                                               const ns_contact_def* contact, ns_error* error);
@@ -448,6 +460,7 @@ typedef struct ns_model_sizes {
     uint32_t nequality; ///< equality constraints, inactive ones included
     uint32_t nparam;    ///< parameters
     uint32_t nignored;  ///< notes on what was ignored
+    uint32_t nkeyframe;
 } ns_model_sizes;
 
 NS_API ns_model_sizes ns_model_get_sizes(const ns_model* model);
@@ -482,9 +495,16 @@ NS_API uint32_t ns_model_find_geom(const ns_model* model, const char* name);
 NS_API uint32_t ns_model_joint_q(const ns_model* model, uint32_t number);
 NS_API uint32_t ns_model_joint_v(const ns_model* model, uint32_t number);
 
-/// Coordinates a person would start from (nq): zero, unit quaternions, floating joints at their
-/// origin.
+/// Coordinates to start from (nq): those of the first keyframe; without one the `reference` of each
+/// joint, unit quaternions, floating joints at their origin.
 NS_API void ns_model_default_q(const ns_model* model, double* q);
+
+/// A keyframe by number, with all numbers given; NULL for a number that is too large. The first one is
+/// where simulations start unless they are told otherwise.
+NS_API const ns_keyframe_def* ns_model_keyframe(const ns_model* model, uint32_t number);
+
+/// Number of the keyframe with this name; UINT32_MAX when there is none.
+NS_API uint32_t ns_model_find_keyframe(const ns_model* model, const char* name);
 
 /// Make the quaternions in coordinates q (nq) unit length, unless they are to rounding.
 /// @return the largest amount by which a length differed from 1; negative when a quaternion is zero

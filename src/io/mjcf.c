@@ -10,6 +10,7 @@
 //   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority;
 //             extension: the contact law of a pair and its parameters
 //   equality  joint, connect, weld (mjcf_equality.c)
+//   keyframe  key: qpos, qvel, ctrl (mjcf_keyframe.c)
 //   actuator  motor, position, velocity, intvelocity, damper, general on joints (mjcf_actuator.c)
 //
 // Everything else is listed as ignored. How bodies become links:
@@ -21,9 +22,8 @@
 //             have their frames there. When the last one's is not zero, it too becomes a massless
 //             link, and the body is fixed to it: the link named after the body always has the
 //             body's frame. A slide's pos has no effect.
-//   ref       The joint's coordinate is `ref` where the file draws it. The joint frame is moved
-//             back by `ref`, so that coordinates have MuJoCo's values; the model's default coordinates
-//             are zero nevertheless.
+//   ref       The joint's coordinate is `ref` where the file draws it, and by default. The joint frame
+//             is moved back by `ref`, so that coordinates have MuJoCo's values.
 //   names     A body without a name is "body<k>", counting all bodies from 1; a joint without one
 //             is "<body>_joint", or "<body>_joint<k>", counting the body's joints from 0, when
 //             there are several. Underscores are added where such a name is taken.
@@ -98,6 +98,8 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"equality", "weld", "name class active solref solimp body1 body2 anchor relpose torquescale",
      NULL},
     {"default", "equality", "active solref solimp", NULL},
+    {"mujoco", "keyframe", "", NULL},
+    {"keyframe", "key", "name qpos qvel ctrl", "act mpos mquat"},
     {"mujoco", "actuator", "", NULL},
     {in_actuators, "motor", NSI_MJCF_ACTUATOR, ACTUATOR_CHANGING},
     {in_actuators, "position", NSI_MJCF_ACTUATOR " kp kv dampratio timeconst inheritrange",
@@ -293,7 +295,8 @@ bool nsi_mjcf_read(nsi_reader* reader) {
                 nsi_mjcf_expand_frames(&m) && read_option(&m) && nsi_mjcf_read_defaults(&m) &&
                 nsi_mjcf_read_assets(&m) && nsi_mjcf_collect_pairs(&m) &&
                 nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) && nsi_mjcf_read_actuators(&m) &&
-                nsi_mjcf_read_contacts(&m) && nsi_mjcf_read_equalities(&m);
+                nsi_mjcf_read_contacts(&m) && nsi_mjcf_read_equalities(&m) &&
+                nsi_mjcf_read_keyframes(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);

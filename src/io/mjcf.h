@@ -230,6 +230,11 @@ bool nsi_mjcf_read_actuators(nsi_mjcf* m); // after the joints
 // Constraints between bodies and joints that have been read.
 bool nsi_mjcf_read_equalities(nsi_mjcf* m);
 
+// ---- mjcf_keyframe.c -------------------------------------------------------------------------
+
+// After bodies and actuators.
+bool nsi_mjcf_read_keyframes(nsi_mjcf* m);
+
 // ---- mjcf_body.c: bodies, their inertia and joints -------------------------------------------
 
 bool nsi_mjcf_read_worldbody(nsi_mjcf* m);

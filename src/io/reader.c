@@ -329,8 +329,18 @@ bool nsi_reader_add_geom(nsi_reader* reader, const nsi_xml_element* element,
 bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                              const ns_actuator_def* actuator) {
     ns_error error;
+    if (!nsi_array_push(&reader->allocator, &reader->actuators, element)) {
+        return nsi_reader_fail_nomem(reader);
+    }
     return pass_on(reader, element,
                    ns_model_builder_add_actuator(reader->builder, actuator, &error), &error);
+}
+
+bool nsi_reader_add_keyframe(nsi_reader* reader, const nsi_xml_element* element,
+                             const ns_keyframe_def* keyframe) {
+    ns_error error;
+    return pass_on(reader, element,
+                   ns_model_builder_add_keyframe(reader->builder, keyframe, &error), &error);
 }
 
 bool nsi_reader_add_contact(nsi_reader* reader, const nsi_xml_element* element,
@@ -469,6 +479,7 @@ void nsi_names_free(const ns_allocator* allocator, nsi_names* names) {
 
 void nsi_reader_free(nsi_reader* reader) {
     nsi_array_free(&reader->allocator, &reader->links);
+    nsi_array_free(&reader->allocator, &reader->actuators);
     nsi_array_free(&reader->allocator, &reader->mesh_corners);
     nsi_names_free(&reader->allocator, &reader->mesh_names);
     nsi_arena_free(&reader->meshes);

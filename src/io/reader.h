@@ -27,8 +27,9 @@ typedef struct nsi_reader {
     ns_allocator allocator;
     ns_load_options options;
     const char* folder; // of the document, ending with '/' or empty; NULL: there is none
-    NSI_ARRAY(const nsi_xml_element*) links; // of each link, for what is found out at the end
-    nsi_arena meshes;                        // files that have been read, with their names
+    NSI_ARRAY(const nsi_xml_element*) links;     // of each link, for what is found out at the end
+    NSI_ARRAY(const nsi_xml_element*) actuators; // of each actuator
+    nsi_arena meshes;                            // files that have been read, with their names
     nsi_names mesh_names;
     NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each name; NULL: there is no such file
     uint32_t nnotes;
@@ -135,6 +136,8 @@ bool nsi_reader_add_geom(nsi_reader* reader, const nsi_xml_element* element,
                          const ns_geom_def* geom);
 bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                              const ns_actuator_def* actuator);
+bool nsi_reader_add_keyframe(nsi_reader* reader, const nsi_xml_element* element,
+                             const ns_keyframe_def* keyframe);
 bool nsi_reader_add_contact(nsi_reader* reader, const nsi_xml_element* element,
                             const ns_contact_def* contact);
 bool nsi_reader_add_equality(nsi_reader* reader, const nsi_xml_element* element,

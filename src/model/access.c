@@ -70,19 +70,28 @@ uint32_t ns_model_joint_v(const ns_model* model, uint32_t number) {
     return link->nv > 0 ? link->v : NSI_NONE;
 }
 
-void ns_model_default_q(const ns_model* model, double* q) {
-    if (!model || !q) return;
-    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
-        const nsi_link* link = &model->links[i];
+void nsi_links_default_q(const nsi_link* links, uint32_t count, double* q) {
+    for (uint32_t i = 0; i < count; i++) {
+        const nsi_link* link = &links[i];
         double* at = q + link->q;
         if (link->nq == 0) continue;
         memset(at, 0, link->nq * sizeof *at);
+        if (link->nq == 1) at[0] = link->def.reference;
         const ns_joint_info* info = ns_joint_type_info(link->def.joint_type);
         if (info->quaternion < info->nq) at[info->quaternion] = 1.0;
         if (info->in_world) {
             memcpy(at, link->def.origin.position, 3 * sizeof *at);
             memcpy(at + 3, link->def.origin.quaternion, 4 * sizeof *at);
         }
+    }
+}
+
+void ns_model_default_q(const ns_model* model, double* q) {
+    if (!model || !q) return;
+    if (model->sizes.nkeyframe > 0) {
+        memcpy(q, model->keyframes[0].def.q, model->sizes.nq * sizeof *q);
+    } else {
+        nsi_links_default_q(model->links, model->sizes.nlink, q);
     }
 }
 
@@ -96,17 +105,21 @@ static double normalize_quaternion(double q[4]) {
     return off;
 }
 
-double ns_model_normalize_q(const ns_model* model, double* q) {
+double nsi_links_normalize_q(const nsi_link* links, uint32_t count, double* q) {
     double worst = 0.0;
     bool fine = true;
-    for (uint32_t i = 0; i < model->sizes.nlink; i++) {
-        const nsi_link* link = &model->links[i];
+    for (uint32_t i = 0; i < count; i++) {
+        const nsi_link* link = &links[i];
         if (link->nq < 4) continue;
         double off = normalize_quaternion(q + link->q + link->nq - 4); // the last coordinates
         fine = fine && off >= 0.0;
         worst = fmax(worst, off);
     }
     return fine ? worst : -1.0;
+}
+
+double ns_model_normalize_q(const ns_model* model, double* q) {
+    return nsi_links_normalize_q(model->links, model->sizes.nlink, q);
 }
 
 uint32_t ns_model_find_link(const ns_model* model, const char* name) {

@@ -31,6 +31,7 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_array_free(&allocator, &builder->exclusions);
     nsi_array_free(&allocator, &builder->equalities);
     nsi_array_free(&allocator, &builder->ignored);
+    nsi_array_free(&allocator, &builder->keyframes);
     nsi_array_free(&allocator, &builder->next_geom);
     nsi_index_free(&allocator, &builder->link_names);
     nsi_index_free(&allocator, &builder->joint_names);

@@ -17,6 +17,7 @@ struct ns_model_builder {
     NSI_ARRAY(nsi_contact) contacts; // given by hand, names made, numbers as given
     NSI_ARRAY(nsi_exclusion) exclusions;
     NSI_ARRAY(nsi_equality_constraint) equalities;
+    NSI_ARRAY(nsi_keyframe) keyframes; // numbers in `strings`
     NSI_ARRAY(const char*) ignored;
     nsi_index link_names, joint_names, geom_names, actuator_names, contact_names, equality_names;
     NSI_ARRAY(uint32_t) next_geom; // number for the next "<link>_geom<k>" of each link

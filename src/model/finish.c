@@ -15,6 +15,8 @@
     X(nsi_equality_constraint, equalities, sizes.nequality)                                        \
     X(ns_param, params, sizes.nparam)                                                              \
     X(const char*, ignored, sizes.nignored)                                                        \
+    X(nsi_keyframe, keyframes, sizes.nkeyframe)                                                    \
+    X(double, keyframe_numbers, nkeyframe_number)                                                  \
     X(double, vertices, nvertex * 3)                                                               \
     X(double, elevations, nelevation)                                                              \
     X(uint32_t, param_table, param_table_size)
@@ -193,6 +195,21 @@ static void fill_ignored(filling* f) {
     }
 }
 
+static void fill_keyframes(filling* f) {
+    const ns_model_sizes* n = &f->model->sizes;
+    for (uint32_t i = 0; i < n->nkeyframe; i++) {
+        nsi_keyframe keyframe = f->builder->keyframes.data[i];
+        keyframe.def.name = put_text(f->room, keyframe.def.name);
+        if (!f->arrays) continue;
+        double* q = f->arrays->keyframe_numbers + (size_t)i * (n->nq + n->nv + n->nu);
+        memcpy(q, keyframe.def.q, n->nq * sizeof *q);
+        memcpy(q + n->nq, keyframe.def.qd, n->nv * sizeof *q);
+        memcpy(q + n->nq + n->nv, keyframe.def.control, n->nu * sizeof *q);
+        keyframe.def.q = q, keyframe.def.qd = q + n->nq, keyframe.def.control = q + n->nq + n->nv;
+        f->arrays->keyframes[i] = keyframe;
+    }
+}
+
 // Fill in everything but the hash table; `arrays` is NULL to count the strings.
 static void fill_model(const ns_model_builder* builder, const nsi_pairs* pairs, ns_model* model,
                        const model_arrays* arrays, string_room* room) {
@@ -206,6 +223,7 @@ static void fill_model(const ns_model_builder* builder, const nsi_pairs* pairs, 
     fill_contacts(&f);
     fill_equalities(&f);
     fill_ignored(&f);
+    fill_keyframes(&f);
     NS_ASSERT(f.param == model->sizes.nparam);
 }
 
@@ -289,7 +307,8 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
                   .ngeom = builder->geoms.count,
                   .ncontact = pairs->contacts.count,
                   .nequality = builder->equalities.count,
-                  .nignored = builder->ignored.count + pairs->notes.count},
+                  .nignored = builder->ignored.count + pairs->notes.count,
+                  .nkeyframe = builder->keyframes.count},
         .nvertex = builder->nvertex,
         .nelevation = builder->nelevation,
         .ncontact_param = nsi_contact_slot_count(),
@@ -308,6 +327,7 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
     for (uint32_t i = 0; i < n->nequality; i++) {
         n->nparam += nsi_equality_param_count(builder->equalities.data[i].def.type);
     }
+    head.nkeyframe_number = n->nkeyframe * (n->nq + n->nv + n->nu);
     head.param_table_size = 8;
     while (head.param_table_size < 2 * n->nparam) head.param_table_size *= 2;
     return head;
@@ -376,6 +396,16 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
     }
     *out = NULL;
     if (builder->failed) return nsi_fail_nomem(error);
+    for (uint32_t k = 0; k < builder->keyframes.count; k++) {
+        const nsi_keyframe* key = &builder->keyframes.data[k];
+        if (key->nq == builder->nq && key->nv == builder->nv &&
+            key->nu == builder->actuators.count) {
+            continue;
+        }
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "keyframe \"%s\" was added before the last link or actuator",
+                        key->def.name);
+    }
     const nsi_pair_source source = {.links = builder->links.data,
                                     .geoms = builder->geoms.data,
                                     .given = builder->contacts.data,

@@ -93,6 +93,11 @@ typedef struct nsi_equality_constraint {
     uint32_t param; // first parameter
 } nsi_equality_constraint;
 
+typedef struct nsi_keyframe {
+    ns_keyframe_def def;
+    uint32_t nq, nv, nu; // sizes of the model when it was given
+} nsi_keyframe;
+
 // Two links whose geometries do not touch; NSI_NONE is the world.
 typedef struct nsi_exclusion {
     uint32_t a, b;
@@ -113,9 +118,11 @@ struct ns_model {
     const nsi_equality_constraint* equalities;
     const ns_param* params;
     const char* const* ignored;
-    const double* vertices;   // (nvertex x 3), of all geometries
-    const double* elevations; // of all height fields
-    uint32_t nvertex, nelevation;
+    const nsi_keyframe* keyframes;
+    const double* keyframe_numbers; // q, qd and controls of each
+    const double* vertices;         // (nvertex x 3), of all geometries
+    const double* elevations;       // of all height fields
+    uint32_t nvertex, nelevation, nkeyframe_number;
     bool has_mimic;
     const uint32_t* param_table; // numbers of parameters by hash of their names; NSI_NONE is empty
     uint32_t param_table_size;   // a power of two, or 0
@@ -137,6 +144,10 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
 // @return NS_OK, NS_ERR_NOMEM
 ns_status nsi_model_builder_set_folder(ns_model_builder* builder, const char* folder,
                                        ns_error* error);
+
+// Coordinates, velocities and actuators so far.
+void nsi_model_builder_get_sizes(const ns_model_builder* builder, uint32_t* nq, uint32_t* nv,
+                                 uint32_t* nu);
 
 // Is the name taken? For loaders that make names up.
 bool nsi_model_builder_has_link(const ns_model_builder* builder, const char* name);
@@ -176,6 +187,12 @@ const char* nsi_outline_fault(const double* vertices, uint32_t count);
 
 // Make it counter-clockwise, and z zero.
 void nsi_outline_orient(double* vertices, uint32_t count);
+
+// ---- access.c ------------------------------------------------------------------------------
+
+// Default coordinates without keyframes, and unit quaternions, as the functions of models.
+void nsi_links_default_q(const nsi_link* links, uint32_t count, double* q);
+double nsi_links_normalize_q(const nsi_link* links, uint32_t count, double* q);
 
 // ---- pairs.c -------------------------------------------------------------------------------
 

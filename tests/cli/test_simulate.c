@@ -303,6 +303,35 @@ static void simulate_closes_loops(void** state) {
     }
 }
 
+// The first keyframe, or another one; its controls hold where none are given.
+static void simulations_start_in_keyframes(void** state) {
+    (void)state;
+    static const char start[] =
+        "\n0,0.1,0.2,1.5,0.8,0,0.6,0,0.7,-0.2,0.6,0,0.8,0,1,2,3,4,5,6,7,8,9,"
+        "10,11,";
+#define KEYFRAMES "simulate " DATA "../mjcf/keyframes.xml --steps 2 --index-names"
+    run_ok(KEYFRAMES);
+    assert_says(last.out, start);
+    char* held = strdup(last.out);
+    run_ok(KEYFRAMES " --keyframe home --control u_knee=0.4,u_slide=3");
+    assert_string_equal(last.out, held);
+    run_ok(KEYFRAMES " --keyframe home --control u_knee=0.4"); // the other one as in the keyframe
+    assert_true(strstr(last.out, ",3\n") != NULL);
+    run_ok(KEYFRAMES " --keyframe default");
+    assert_says(last.out, "\n0,0,0,2,1,0,0,0,0.5235987755982988,0.5,1,0,0,0,0,0,");
+    run_ok(KEYFRAMES " --keyframe home --qd0 0 0 0 0 0 0 0 0 0 0 0");
+    assert_says(last.out, "\n0,0.1,0.2,1.5,0.8,0,0.6,0,0.7,-0.2,0.6,0,0.8,0,0,0,0,");
+    free(held);
+    run_bad(KEYFRAMES " --keyframe hoem", 1,
+            "the model has no keyframe \"hoem\"; did you mean \"home\"?");
+    run_bad("simulate " PENDULUM " --keyframe home", 1,
+            "the model has no keyframes; remove --keyframe");
+    run_ok("eval " DATA "../mjcf/keyframes.xml --quantity q/8 --keyframe key1");
+    assert_says(last.out, "\n0\n");
+    run_ok("eval " DATA "../mjcf/keyframes.xml --quantity q/8");
+    assert_says(last.out, "\n-0.2\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(simulate_agrees_with_steps_by_hand),
@@ -314,6 +343,7 @@ int main(void) {
         cmocka_unit_test(simulations_can_be_continued),
         cmocka_unit_test(divergence_is_reported_and_rows_are_kept),
         cmocka_unit_test(simulate_closes_loops),
+        cmocka_unit_test(simulations_start_in_keyframes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,7 +250,6 @@ static void what_is_left_out_is_listed(void** state) {
         "line 3: <flex> is not represented; changes the motion",
         "line 4: <tendon> is not represented; changes the motion",
         "line 5: <other> is not represented",
-        "line 6: <keyframe> is not represented",
         "line 7: <muscle> is not represented; changes the motion",
         "line 7: <motor name=\"t\"> tendon: not represented; changes the motion",
         "line 9: <statistic> is not represented",

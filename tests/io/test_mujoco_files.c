@@ -16,6 +16,39 @@ static void included_files_agree(void** state) {
     assert_true(worst.mass < SAME && worst.acceleration < SAME);
 }
 
+// Complete robots with what public files have: default classes, servos, keyframes, several joints on a
+// body, inertia from geoms.
+static void robots_agree(void** state) {
+    (void)state;
+    mujoco_difference worst = mujoco_compare_file("mjcf/quadruped/scene.xml", 20);
+    assert_true(worst.mass < SAME && worst.acceleration < SAME);
+    worst = mujoco_compare_file("mjcf/humanoid.xml", 20);
+    assert_true(worst.mass < SAME && worst.acceleration < SAME);
+}
+
+// Keyframes, and the default pose, which MuJoCo calls qpos0.
+static void compare_keyframes(const char* path) {
+    ns_model* ours = modelfile_load(path);
+    mjModel* theirs = mujoco_file(path);
+    ns_model_sizes n = ns_model_get_sizes(ours);
+    assert_int_equal(n.nkeyframe, theirs->nkey);
+    for (uint32_t k = 0; k < n.nkeyframe; k++) {
+        const ns_keyframe_def* key = ns_model_keyframe(ours, k);
+        all_close(key->q, theirs->key_qpos + k * n.nq, n.nq, 1e-12);
+        all_close(key->qd, theirs->key_qvel + k * n.nv, n.nv, 0.0);
+        all_close(key->control, theirs->key_ctrl + k * n.nu, n.nu, 0.0);
+    }
+    mj_deleteModel(theirs);
+    ns_model_free(ours);
+}
+
+static void keyframes_agree(void** state) {
+    (void)state;
+    compare_keyframes("mjcf/keyframes.xml"); // one is empty: reference positions
+    compare_keyframes("mjcf/quadruped/scene.xml");
+    compare_keyframes("mjcf/humanoid.xml");
+}
+
 // MuJoCo 2.2.2 has no frames: it reads the file without them.
 static void frames_agree(void** state) {
     (void)state;
@@ -130,10 +163,9 @@ static void fitted_bounds_agree(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(included_files_agree),
-        cmocka_unit_test(frames_agree),
-        cmocka_unit_test(masses_agree),
-        cmocka_unit_test(fitted_bounds_agree),
+        cmocka_unit_test(included_files_agree), cmocka_unit_test(robots_agree),
+        cmocka_unit_test(keyframes_agree),      cmocka_unit_test(frames_agree),
+        cmocka_unit_test(masses_agree),         cmocka_unit_test(fitted_bounds_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
