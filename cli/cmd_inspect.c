@@ -11,10 +11,13 @@
 static const char help[] =
     "usage: neuralsim inspect MODEL [OPTIONS]\n"
     "\n"
-    "Loads a URDF or MJCF file and prints the resulting model: the tree of links and joints with\n"
-    "coordinates, masses and inertias, actuators, geometries, contact pairs, parameters, and the\n"
-    "parts of the file that were ignored, with the reason. For a hybrid model (YAML), also the\n"
-    "parameters it changes and its networks. Units are SI.\n"
+    "Loads a URDF or MJCF file and prints the resulting model: whether it is complete, or which\n"
+    "parts of the file that change the motion it lacks; the tree of links and joints with\n"
+    "coordinates, masses and inertias, actuators, geometries, contact pairs, keyframes, "
+    "parameters,\n"
+    "and what else of the file was ignored. For a hybrid model (YAML), with the parameters that "
+    "it\n"
+    "changes, and its networks. Units are SI.\n"
     "\n"
     "  --params            list all parameters with unit, value, bounds and transform\n"
     "  --json              print everything as one JSON object\n"
@@ -25,12 +28,119 @@ static const char help[] =
     "example: the tree of a robot and its joint parameters\n"
     "  neuralsim inspect models/quadruped.urdf --params\n";
 
-static double total_mass(const ns_model* model) {
+// ---- values of a hybrid model --------------------------------------------------------------
+
+// What a hybrid model adds to the robot.
+typedef struct additions {
+    ns_system_options options; // of the hybrid model
+    const ns_system* system;   // or NULL: the robot's file was given
+    const ns_blueprint* blueprint;
+} additions;
+
+// The value that a parameter is changed to, or its own.
+static double param_value(const additions* a, const ns_param* p) {
+    double value = p->value;
+    for (uint32_t k = 0; k < a->options.nset; k++) {
+        const ns_param_value* set = &a->options.set[k];
+        if (ns_glob_match(set->pattern, p->name)) value = set->value;
+    }
+    return value;
+}
+
+// Where a definition holds the value of a parameter; NULL for one that is not printed.
+typedef struct definitions {
+    ns_link_def* link;
+    ns_actuator_def* actuator;
+    ns_geom_def* geom;
+    ns_contact_def* contact;
+} definitions;
+
+static double* param_place(const definitions* d, const ns_param* p) {
+    ns_link_def* l = d->link;
+    ns_actuator_def* a = d->actuator;
+    const char* last = strrchr(p->name, '/');
+    if (d->contact && p->kind == NS_PARAM_CONTACT && last) {
+        ns_contact_def* c = d->contact;
+        if (strcmp(last, "/mu") == 0) return &c->mu;
+        if (strcmp(last, "/mu_torsion") == 0) return &c->mu_torsion;
+        if (strcmp(last, "/mu_rolling") == 0) return &c->mu_rolling;
+        return strcmp(last, "/restitution") == 0 ? &c->restitution : NULL;
+    }
+    switch (p->kind) {
+    case NS_PARAM_MASS: return l ? &l->mass : NULL;
+    case NS_PARAM_COM: return l ? &l->com[p->component] : NULL;
+    case NS_PARAM_INERTIA: return l ? &l->inertia[p->component] : NULL;
+    case NS_PARAM_JOINT_ORIGIN: return l ? &l->origin.position[p->component] : NULL;
+    case NS_PARAM_JOINT_AXIS: return l ? &l->axis[p->component] : NULL;
+    case NS_PARAM_JOINT_STIFFNESS: return l ? &l->stiffness : NULL;
+    case NS_PARAM_JOINT_REST: return l ? &l->rest : NULL;
+    case NS_PARAM_JOINT_DAMPING: return l ? &l->damping : NULL;
+    case NS_PARAM_JOINT_FRICTION: return l ? &l->friction : NULL;
+    case NS_PARAM_JOINT_ARMATURE: return l ? &l->armature : NULL;
+    case NS_PARAM_JOINT_LOWER: return l ? &l->lower : NULL;
+    case NS_PARAM_JOINT_UPPER: return l ? &l->upper : NULL;
+    case NS_PARAM_ACTUATOR_GEAR: return a ? &a->gear : NULL;
+    case NS_PARAM_ACTUATOR_KP: return a ? &a->kp : NULL;
+    case NS_PARAM_ACTUATOR_KD: return a ? &a->kd : NULL;
+    case NS_PARAM_GEOM_ORIGIN: return d->geom ? &d->geom->pose.position[p->component] : NULL;
+    case NS_PARAM_GEOM_SIZE: return d->geom ? &d->geom->size[p->component] : NULL;
+    default: return NULL;
+    }
+}
+
+// Put the values of the parameters of an object into a copy of its definition.
+static void apply_params(const ns_model* model, const additions* a, uint32_t owner,
+                         const definitions* d) {
+    for (uint32_t i = 0; a->options.nset > 0 && i < ns_model_get_sizes(model).nparam; i++) {
+        const ns_param* p = ns_model_param(model, i);
+        double* place = p->owner == owner ? param_place(d, p) : NULL;
+        if (place) *place = param_value(a, p);
+    }
+}
+
+static ns_link_def shown_link(const ns_model* model, const additions* a, uint32_t i) {
+    ns_link_def link = *ns_model_link(model, i);
+    apply_params(model, a, i, &(definitions){.link = &link});
+    return link;
+}
+
+static ns_actuator_def shown_actuator(const ns_model* model, const additions* a, uint32_t i) {
+    ns_actuator_def actuator = *ns_model_actuator(model, i);
+    apply_params(model, a, i, &(definitions){.actuator = &actuator});
+    return actuator;
+}
+
+static ns_geom_def shown_geom(const ns_model* model, const additions* a, uint32_t i) {
+    ns_geom_def geom = *ns_model_geom(model, i);
+    apply_params(model, a, i, &(definitions){.geom = &geom});
+    return geom;
+}
+
+static ns_contact_def shown_contact(const ns_model* model, const additions* a, uint32_t i) {
+    ns_contact_def contact = *ns_model_contact(model, i);
+    apply_params(model, a, i, &(definitions){.contact = &contact});
+    return contact;
+}
+
+static double total_mass(const ns_model* model, const additions* a) {
     double mass = 0.0;
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nlink; i++) {
-        mass += ns_model_link(model, i)->mass;
+        mass += shown_link(model, a, i).mass;
     }
     return mass;
+}
+
+// Notes on what is not represented though it changes the motion, or on all others.
+static bool changes_motion(const char* note) {
+    return strstr(note, "changes the motion") != NULL;
+}
+
+static uint32_t count_notes(const ns_model* model, bool changing) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nignored; i++) {
+        count += changes_motion(ns_model_ignored(model, i)) == changing;
+    }
+    return count;
 }
 
 // ---- tree ----------------------------------------------------------------------------------
@@ -115,8 +225,9 @@ static void print_range(const char* prefix, uint32_t first, uint32_t count) {
     printf(" %-9s", text);
 }
 
-static void print_joint(const ns_model* model, uint32_t i, int width, int joint_width, int depth) {
-    const ns_link_def* l = ns_model_link(model, i);
+static void print_joint(const ns_model* model, const additions* a, uint32_t i, int width,
+                        int joint_width, int depth) {
+    const ns_link_def shown = shown_link(model, a, i), *l = &shown;
     printf("%*s%-*s  %-*s %-10s", depth, "", width - depth, l->name, joint_width, l->joint,
            ns_joint_type_info(l->joint_type)->name);
     print_range("q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
@@ -138,7 +249,7 @@ static void print_joint(const ns_model* model, uint32_t i, int width, int joint_
     printf("\n");
 }
 
-static void print_tree(const ns_model* model, const tree* t) {
+static void print_tree(const ns_model* model, const additions* a, const tree* t) {
     uint32_t n = ns_model_get_sizes(model).nlink;
     int joint_width = 5;
     for (uint32_t i = 0; i < n; i++) {
@@ -149,12 +260,12 @@ static void print_tree(const ns_model* model, const tree* t) {
     printf("world\n");
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = t->order[k];
-        print_joint(model, i, t->width, joint_width, indent(t->depth[i]));
+        print_joint(model, a, i, t->width, joint_width, indent(t->depth[i]));
     }
     printf("\n%-*s  mass (kg)   centre of mass (m); inertia about it (xx yy zz xy xz yz, kg m^2)\n",
            t->width, "link");
     for (uint32_t k = 0; k < n; k++) {
-        const ns_link_def* l = ns_model_link(model, t->order[k]);
+        const ns_link_def shown = shown_link(model, a, t->order[k]), *l = &shown;
         printf("%-*s  %-11g", t->width, l->name, l->mass);
         print_vector("", l->com, 3);
         print_vector(";", l->inertia, 6);
@@ -162,9 +273,9 @@ static void print_tree(const ns_model* model, const tree* t) {
     }
 }
 
-static void print_actuators(const ns_model* model) {
+static void print_actuators(const ns_model* model, const additions* added) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nu; i++) {
-        const ns_actuator_def* a = ns_model_actuator(model, i);
+        const ns_actuator_def shown = shown_actuator(model, added, i), *a = &shown;
         if (i == 0) printf("\nactuators\n");
         printf("  u%-3u %-20s %s on %s, gear %g", i, a->name,
                ns_choice_name(&ns_actuator_types, (int)a->type), a->joint, a->gear);
@@ -187,9 +298,9 @@ static void print_actuators(const ns_model* model) {
     }
 }
 
-static void print_geoms(const ns_model* model) {
+static void print_geoms(const ns_model* model, const additions* a) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ngeom; i++) {
-        const ns_geom_def* g = ns_model_geom(model, i);
+        const ns_geom_def shown = shown_geom(model, a, i), *g = &shown;
         if (i == 0) printf("\ngeometries\n");
         printf("  %-24s %-9s on %s, size", g->name, ns_choice_name(&ns_geom_types, (int)g->type),
                g->link ? g->link : "world");
@@ -221,9 +332,9 @@ static void print_turning_friction(const ns_contact_def* c, const char* name, do
     if (!acts) printf(" (no effect: %s has no such friction)", law->name);
 }
 
-static void print_pairs(const ns_model* model) {
+static void print_pairs(const ns_model* model, const additions* a) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {
-        const ns_contact_def* c = ns_model_contact(model, i);
+        const ns_contact_def shown = shown_contact(model, a, i), *c = &shown;
         if (i == 0) printf("\npairs that can touch\n");
         printf("  %-32s %s and %s, %s, mu %g", c->name,
                ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, true)->type),
@@ -280,32 +391,45 @@ static void print_equalities(const ns_model* model) {
         printf(", %u %s\n", count, count == 1 ? "equation" : "equations");
     }
     if (rows > 0) {
-        printf("  equations: %u; velocities: %u; degrees of freedom in the model's pose: %u\n", rows,
-               ns_model_get_sizes(model).nv, count_freedom(model));
+        printf("  equations: %u; velocities: %u; degrees of freedom in the model's pose: %u\n",
+               rows, ns_model_get_sizes(model).nv, count_freedom(model));
     }
+}
+
+static void print_keyframes(const ns_model* model) {
+    ns_model_sizes n = ns_model_get_sizes(model);
+    for (uint32_t i = 0; i < n.nkeyframe; i++) {
+        const ns_keyframe_def* key = ns_model_keyframe(model, i);
+        printf("%s  %-24s", i == 0 ? "\nkeyframes (the first is where simulations start)\n" : "",
+               key->name);
+        print_vector("q", key->q, (int)n.nq);
+        printf("\n");
+    }
+}
+
+// The first line: is something missing that changes the motion?
+static void print_completeness(const ns_model* model) {
+    uint32_t count = count_notes(model, true);
+    if (count == 0) {
+        printf("complete: nothing of the file that changes the motion is left out\n\n");
+        return;
+    }
+    printf("%u %s the motion %s not represented\n", count,
+           count == 1 ? "thing that changes" : "things that change", count == 1 ? "is" : "are");
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nignored; i++) {
+        const char* note = ns_model_ignored(model, i);
+        if (changes_motion(note)) printf("  %s\n", note);
+    }
+    printf("\n");
 }
 
 static void print_ignored(const ns_model* model) {
-    uint32_t n = ns_model_get_sizes(model).nignored;
-    printf(n == 0 ? "\nnothing of the file was ignored\n" : "\nignored\n");
-    for (uint32_t i = 0; i < n; i++) printf("  %s\n", ns_model_ignored(model, i));
-}
-
-// What a hybrid model adds to the robot.
-typedef struct additions {
-    ns_system_options options; // of the hybrid model
-    const ns_system* system;   // or NULL: the robot's file was given
-    const ns_blueprint* blueprint;
-} additions;
-
-// The value that a parameter is changed to, or its own.
-static double param_value(const additions* a, const ns_param* p) {
-    double value = p->value;
-    for (uint32_t k = 0; k < a->options.nset; k++) {
-        const ns_param_value* set = &a->options.set[k];
-        if (ns_glob_match(set->pattern, p->name)) value = set->value;
+    uint32_t count = count_notes(model, false);
+    if (count > 0) printf("\nignored, without effect on the motion\n");
+    for (uint32_t i = 0; count > 0 && i < ns_model_get_sizes(model).nignored; i++) {
+        const char* note = ns_model_ignored(model, i);
+        if (!changes_motion(note)) printf("  %s\n", note);
     }
-    return value;
 }
 
 // Numbers of sets and of weights of a network or formula.
@@ -356,7 +480,7 @@ static void print_additions(const ns_model* model, const additions* a) {
         const ns_param* p = ns_model_param(model, i);
         double value = param_value(a, p);
         if (value == p->value) continue;
-        if (n++ == 0) printf("\nchanged parameters (above is what the robot's file has)\n");
+        if (n++ == 0) printf("\nchanged parameters\n");
         printf("  %-40s %12g %s, in the robot's file %g\n", p->name, value, p->unit, p->value);
     }
     uint32_t count = a->blueprint ? ns_blueprint_network_count(a->blueprint) : 0;
@@ -391,16 +515,18 @@ static int print_model(const ns_model* model, const additions* a, bool params) {
         free_tree(&t);
         return EXIT_FAILED;
     }
+    print_completeness(model);
     printf("%s: %u link%s, nq %u, nv %u, nu %u, total mass %g kg\n", ns_model_name(model), n.nlink,
-           n.nlink == 1 ? "" : "s", n.nq, n.nv, n.nu, total_mass(model));
+           n.nlink == 1 ? "" : "s", n.nq, n.nv, n.nu, total_mass(model, a));
     print_vector("gravity", world->gravity, 3);
     printf(" m/s^2, time step %g s, integrator %s\n", timestep,
            ns_choice_name(&ns_integrators, (int)integrator));
-    print_tree(model, &t);
-    print_actuators(model);
-    print_geoms(model);
-    print_pairs(model);
+    print_tree(model, a, &t);
+    print_actuators(model, a);
+    print_geoms(model, a);
+    print_pairs(model, a);
     print_equalities(model);
+    print_keyframes(model);
     print_additions(model, a);
     print_model_params(model, a, params);
     print_ignored(model);
@@ -423,9 +549,9 @@ static void json_indices(ns_json* j, const char* key, uint32_t first, uint32_t c
     ns_json_close(j);
 }
 
-static void json_link(ns_json* j, const ns_model* model, uint32_t i) {
+static void json_link(ns_json* j, const ns_model* model, const additions* a, uint32_t i) {
     // The link itself.
-    const ns_link_def* l = ns_model_link(model, i);
+    const ns_link_def shown = shown_link(model, a, i), *l = &shown;
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", l->name);
     ns_json_text(j, "parent", l->parent ? l->parent : "world");
@@ -508,8 +634,8 @@ static void json_geom(ns_json* j, const ns_geom_def* g) {
     ns_json_close(j);
 }
 
-static void json_pair(ns_json* j, const ns_model* model, uint32_t i) {
-    const ns_contact_def* c = ns_model_contact(model, i);
+static void json_pair(ns_json* j, const ns_model* model, const additions* a, uint32_t i) {
+    const ns_contact_def shown = shown_contact(model, a, i), *c = &shown;
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", c->name);
     ns_json_text(j, "a", c->a);
@@ -580,6 +706,15 @@ static void json_formulas(ns_json* j, const additions* a) {
     ns_json_close(j);
 }
 
+static void json_notes(ns_json* j, const char* key, const ns_model* model, bool changing) {
+    ns_json_open(j, key, '[');
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nignored; i++) {
+        const char* note = ns_model_ignored(model, i);
+        if (changes_motion(note) == changing) ns_json_text(j, NULL, note);
+    }
+    ns_json_close(j);
+}
+
 static int print_model_json(const ns_model* model, const additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
@@ -587,11 +722,13 @@ static int print_model_json(const ns_model* model, const additions* a) {
     // Sizes and world; a hybrid model overrides time step and integrator of the robot.
     ns_json* j = ns_json_create(NULL);
     ns_json_text(j, "name", ns_model_name(model));
+    ns_json_bool(j, "complete", count_notes(model, true) == 0);
+    json_notes(j, "not_represented", model, true);
     ns_json_count(j, "nq", n.nq);
     ns_json_count(j, "nv", n.nv);
     ns_json_count(j, "nu", n.nu);
     // A quick plausibility check of a robot file.
-    ns_json_number(j, "total_mass", total_mass(model));
+    ns_json_number(j, "total_mass", total_mass(model, a));
     ns_json_numbers(j, "gravity", world->gravity, 3);
     ns_json_number(j, "timestep",
                    a->options.timestep > 0.0 ? a->options.timestep : world->timestep);
@@ -600,17 +737,36 @@ static int print_model_json(const ns_model* model, const additions* a) {
 
     // Parts of the robot.
     ns_json_open(j, "links", '[');
-    for (uint32_t i = 0; i < n.nlink; i++) json_link(j, model, i);
+    for (uint32_t i = 0; i < n.nlink; i++) json_link(j, model, a, i);
     ns_json_close(j);
     ns_json_open(j, "actuators", '[');
-    for (uint32_t i = 0; i < n.nu; i++) json_actuator(j, ns_model_actuator(model, i));
+    for (uint32_t i = 0; i < n.nu; i++) {
+        ns_actuator_def actuator = shown_actuator(model, a, i);
+        json_actuator(j, &actuator);
+    }
     ns_json_close(j);
     ns_json_open(j, "geoms", '[');
-    for (uint32_t i = 0; i < n.ngeom; i++) json_geom(j, ns_model_geom(model, i));
+    for (uint32_t i = 0; i < n.ngeom; i++) {
+        ns_geom_def geom = shown_geom(model, a, i);
+        json_geom(j, &geom);
+    }
     ns_json_close(j);
     // Contact pairs that the collision filter leaves.
     ns_json_open(j, "pairs", '[');
-    for (uint32_t i = 0; i < n.ncontact; i++) json_pair(j, model, i);
+    for (uint32_t i = 0; i < n.ncontact; i++) json_pair(j, model, a, i);
+    ns_json_close(j);
+
+    // States with names.
+    ns_json_open(j, "keyframes", '[');
+    for (uint32_t i = 0; i < n.nkeyframe; i++) {
+        const ns_keyframe_def* key = ns_model_keyframe(model, i);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", key->name);
+        ns_json_numbers(j, "q", key->q, n.nq);
+        ns_json_numbers(j, "qd", key->qd, n.nv);
+        ns_json_numbers(j, "control", key->control, n.nu);
+        ns_json_close(j);
+    }
     ns_json_close(j);
 
     ns_json_open(j, "equalities", '[');
@@ -625,10 +781,8 @@ static int print_model_json(const ns_model* model, const additions* a) {
     json_networks(j, a);
     json_formulas(j, a);
 
-    // Elements of the file that were ignored.
-    ns_json_open(j, "ignored", '[');
-    for (uint32_t i = 0; i < n.nignored; i++) ns_json_text(j, NULL, ns_model_ignored(model, i));
-    ns_json_close(j);
+    // What of the file was ignored without effect on the motion.
+    json_notes(j, "ignored", model, false);
 
     return cli_print_json(j);
 }

@@ -83,9 +83,10 @@ static void hybrid_models_are_shown(void** state) {
     write_networks();
     run_ok("inspect h.yaml");
     assert_says(last.out, "time step 0.002 s");
-    assert_says(last.out,
-                "\nchanged parameters (above is what the robot's file has)\n  link/rod/mass  ");
+    assert_says(last.out, "\nchanged parameters\n  link/rod/mass  ");
     assert_says(last.out, "3 kg, in the robot's file 2\n");
+    assert_says(last.out, "total mass 3 kg\n"); // the tables have the values of the model
+    assert_says(last.out, "\nrod    3 ");
     assert_says(last.out, "\nnetworks\n  drag                     1 set, 2 weights\n");
     run_ok("inspect h.yaml --json");
     json_t* root = json_of(last.out);

@@ -57,7 +57,34 @@ static void inspect_tells_what_was_read(void** state) {
     run_ok("inspect " DATA "motors.xml");
     assert_says(last.out, "u0   m_left               torque on j_left, gear 3\n");
     assert_says(last.out, "u1   m_right              position on j_right, gear 1, kp 4\n");
-    assert_says(last.out, "nothing of the file was ignored");
+    assert_memory_equal(last.out, "complete: nothing of the file that changes the motion", 53);
+    assert_null(strstr(last.out, "ignored"));
+}
+
+static void what_is_missing_comes_first(void** state) {
+    (void)state;
+    run_ok("inspect " DATA "../mjcf/features.xml");
+    assert_memory_equal(last.out,
+                        "1 thing that changes the motion is not represented\n  line 4: ", 61);
+    assert_says(last.out, "\nignored, without effect on the motion\n");
+    run_ok("inspect --json " DATA "../mjcf/features.xml");
+    json_t* root = json_of(last.out);
+    assert_false(json_is_true(json_object_get(root, "complete")));
+    assert_int_equal(json_array_size(json_object_get(root, "not_represented")), 1);
+    assert_true(json_array_size(json_object_get(root, "ignored")) > 1);
+    json_decref(root);
+
+    // Keyframes.
+    run_ok("inspect " DATA "../mjcf/keyframes.xml");
+    assert_says(last.out, "keyframes (the first is where simulations start)\n  home      ");
+    run_ok("inspect --json " DATA "../mjcf/keyframes.xml");
+    root = json_of(last.out);
+    assert_true(json_is_true(json_object_get(root, "complete")));
+    json_t* home = json_array_get(json_object_get(root, "keyframes"), 0);
+    assert_int_equal(json_array_size(json_object_get(home, "q")), 13);
+    close_relative(json_number_value(json_array_get(json_object_get(home, "control"), 1)), 3.0,
+                   0.0);
+    json_decref(root);
 }
 
 static void inspect_as_json(void** state) {
@@ -78,7 +105,9 @@ static void inspect_as_json(void** state) {
     close_relative(json_number_value(json_array_get(json_object_get(joint, "axis"), 1)), 1.0, 0.0);
     json_t* params = json_object_get(root, "parameters");
     assert_int_equal(json_array_size(params), 32);
-    assert_int_equal(json_array_size(json_object_get(root, "ignored")), 1);
+    assert_int_equal(json_array_size(json_object_get(root, "ignored")) +
+                         json_array_size(json_object_get(root, "not_represented")),
+                     1);
     assert_int_equal(json_array_size(json_object_get(root, "pairs")), 0);
     json_decref(root);
 
@@ -193,6 +222,7 @@ static void names_lists_everything(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inspect_tells_what_was_read),
+        cmocka_unit_test(what_is_missing_comes_first),
         cmocka_unit_test(inspect_as_json),
         cmocka_unit_test(names_lists_everything),
     };
