@@ -148,7 +148,7 @@ ns_status nsi_hull_finish(nsi_hull* hull, nsi_mesh* out) {
                        .count = many ? NSI_MESH_DIRECTIONS : hull->vertices.count / 3};
     if (hull->status == NS_OK && c.count <= NSI_MESH_MAX_CORNERS) {
         out->count = c.count;
-        memcpy(out->corners, c.corners, 3 * c.count * sizeof *c.corners);
+        if (c.count > 0) memcpy(out->corners, c.corners, 3 * c.count * sizeof *c.corners);
     } else if (hull->status == NS_OK) {
         c.distance = nsi_alloc(hull->allocator, c.count * sizeof *c.distance);
         if (c.distance) choose_corners(hull, &c, out);
