@@ -188,6 +188,7 @@ void cli_progress_end(cli_progress* p); // remove the line
 #define CLI_LOAD_ROWS(load)                                                                        \
     {"--ground", CLI_FLAG, &(load).ground, NULL},                                                  \
         {"--self-collision", CLI_FLAG, &(load).self_collision, NULL},                              \
+        {"--no-self-collision", CLI_FLAG, &(load).no_self_collision, NULL},                        \
         {"--floating-base", CLI_FLAG, &(load).floating_base, NULL},                                \
         {"--variant", CLI_TEXT, &(load).variant, "a name"}, {                                      \
         "--strict", CLI_FLAG, &(load).strict, NULL                                                 \

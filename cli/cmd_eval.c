@@ -35,7 +35,7 @@ static const char help[] =
     "  --sweeps N        baumgarte: run N plain sweeps instead of solving exactly\n"
     "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --floating-base, --self-collision, --no-self-collision   see 'neuralsim inspect --help'\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: accelerations of a pendulum and their derivatives with respect to the angles\n"

@@ -38,7 +38,7 @@ static const char help[] =
     "  --backend B       {backend}\n"
     "  --json            the table as one JSON object\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --floating-base, --self-collision, --no-self-collision   see 'neuralsim inspect --help'\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: gradients with respect to all masses\n"

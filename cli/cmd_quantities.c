@@ -35,7 +35,7 @@ static const char help[] =
     "  --blueprint FILE  networks, whose outputs are quantities, too\n"
     "  --weights FILE    weights of the networks\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --floating-base, --self-collision, --no-self-collision   see 'neuralsim inspect --help'\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: all numbers of the poses of links\n"

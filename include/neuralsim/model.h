@@ -431,6 +431,9 @@ typedef struct ns_load_options {
     bool strict;           ///< refuse what is otherwise repaired or left out with a note: inertias
                            ///< that no body can have, joints that move no mass, limits upside
                            ///< down, second elements where one is meant. Default false
+    bool
+        no_self_collision; ///< MJCF: links that are joined to each other do not touch, except in pairs
+        ///< given by <pair>. Default false; that of a URDF without self_collision
 } ns_load_options;
 
 NS_API ns_load_options ns_default_load_options(void);

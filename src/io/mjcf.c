@@ -38,10 +38,11 @@
     "dampratio tendon site body cranksite slidersite refsite damping armature"
 #define ACTIVATION "actlimited actrange"
 
-// What contact in MuJoCo has and here it does not.
-#define CONTACT_CHANGING "solref solimp margin gap"
+// Softness of contact and joints, of which nsi_mjcf_note_softness() tells.
+#define SOFT_CONTACT " solref solimp margin gap"
+#define SOFT_JOINT " solreflimit solimplimit solreffriction solimpfriction margin"
 #define PAIR_LAW "model " NSI_SCHEMA_CONTACT // not MuJoCo's
-#define GEOM_CHANGING CONTACT_CHANGING " solmix fluidshape fluidcoef"
+#define GEOM_CHANGING "fluidshape fluidcoef"
 
 static const char in_bodies[] = "worldbody body frame replicate";
 static const char in_joints[] = "body frame replicate";
@@ -64,21 +65,23 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {in_bodies, "replicate", "count offset euler sep childclass", NULL},
     {in_bodies, "geom",
      "name class type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh fitscale hfield material vertex file shellinertia " ORIENTATION,
+     "priority group mesh fitscale hfield material vertex file shellinertia solmix" SOFT_CONTACT
+     " " ORIENTATION,
      GEOM_CHANGING},
     {"default", "geom",
      "type size fromto pos mass density friction rgba contype conaffinity condim "
-     "priority group mesh fitscale hfield material vertex file shellinertia " ORIENTATION,
+     "priority group mesh fitscale hfield material vertex file shellinertia solmix" SOFT_CONTACT
+     " " ORIENTATION,
      GEOM_CHANGING},
     {in_joints, "inertial", "pos mass diaginertia fullinertia " ORIENTATION, NULL},
     {in_joints, "joint",
      "name class type axis pos stiffness springref damping frictionloss armature range limited ref "
-     "actuatorfrcrange actuatorfrclimited",
-     "springdamper actuatorgravcomp margin"},
+     "actuatorfrcrange actuatorfrclimited" SOFT_JOINT,
+     "springdamper actuatorgravcomp"},
     {"default", "joint",
      "type axis pos stiffness springref damping frictionloss armature range limited ref "
-     "actuatorfrcrange actuatorfrclimited",
-     "springdamper actuatorgravcomp margin"},
+     "actuatorfrcrange actuatorfrclimited" SOFT_JOINT,
+     "springdamper actuatorgravcomp"},
     {in_joints, "freejoint", "name", NULL},
     {"mujoco default", "default", "class", NULL},
     {"mujoco", "asset", "", NULL},
@@ -88,9 +91,9 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"asset", "material", "name class rgba", NULL},
     {"default", "material", "rgba", NULL},
     {"mujoco", "contact", "", NULL},
-    {"contact", "pair", "name class geom1 geom2 condim friction " PAIR_LAW,
-     CONTACT_CHANGING " solreffriction"},
-    {"default", "pair", "condim friction " PAIR_LAW, CONTACT_CHANGING " solreffriction"},
+    {"contact", "pair",
+     "name class geom1 geom2 condim friction " PAIR_LAW SOFT_CONTACT " solreffriction", NULL},
+    {"default", "pair", "condim friction " PAIR_LAW SOFT_CONTACT " solreffriction", NULL},
     {"contact", "exclude", "name body1 body2", NULL},
     {"mujoco", "equality", "", NULL},
     {"equality", "joint", "name class active solref solimp joint1 joint2 polycoef", NULL},
@@ -289,14 +292,17 @@ bool nsi_mjcf_read(nsi_reader* reader) {
                   .eulerseq = "xyz",
                   .inertia_groups = {0.0, 5.0}};
     const char* name = nsi_xml_value(root, "model");
+    if (reader->options.no_self_collision) {
+        nsi_model_builder_forbid_self_collision(reader->builder);
+    }
     bool read = nsi_mjcf_include(reader) && nsi_mjcf_drop_blanks(reader) &&
                 nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
-                nsi_mjcf_expand_frames(&m) && read_option(&m) && nsi_mjcf_read_defaults(&m) &&
-                nsi_mjcf_read_assets(&m) && nsi_mjcf_collect_pairs(&m) &&
-                nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) && nsi_mjcf_read_actuators(&m) &&
-                nsi_mjcf_read_contacts(&m) && nsi_mjcf_read_equalities(&m) &&
-                nsi_mjcf_read_keyframes(&m);
+                nsi_mjcf_note_softness(&m) && nsi_mjcf_expand_frames(&m) && read_option(&m) &&
+                nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&
+                nsi_mjcf_collect_pairs(&m) && nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) &&
+                nsi_mjcf_read_actuators(&m) && nsi_mjcf_read_contacts(&m) &&
+                nsi_mjcf_read_equalities(&m) && nsi_mjcf_read_keyframes(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);

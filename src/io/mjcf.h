@@ -218,7 +218,10 @@ bool nsi_mjcf_collect_pairs(nsi_mjcf* m);
 // How a geom takes part in contact.
 bool nsi_mjcf_geom_contact(nsi_mjcf* m, nsi_mjcf_item item, ns_geom_def* geom);
 
-// Pairs and exclusions, and what is to be said about all geoms; after them.
+// One note for all geoms, one for all joints, with attributes of MuJoCo's soft constraints.
+bool nsi_mjcf_note_softness(nsi_mjcf* m);
+
+// Pairs and exclusions; after geoms.
 bool nsi_mjcf_read_contacts(nsi_mjcf* m);
 
 // ---- mjcf_actuator.c -------------------------------------------------------------------------

@@ -10,6 +10,8 @@
 #include "contact/law.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 // Bits of an integer, which may be written as a negative one.
 static bool read_bits(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute, uint32_t* out) {
@@ -201,6 +203,77 @@ static bool read_exclude(nsi_mjcf* m, const nsi_xml_element* exclude) {
            nsi_reader_required(m->reader, exclude, "body2", &b) &&
            nsi_reader_exclude_contact(m->reader, exclude, a, b);
 }
+
+// ---- softness --------------------------------------------------------------------------------
+
+// Attributes of MuJoCo's soft constraints, and what holds here instead.
+static const struct {
+    const char *elements, *attributes, *instead;
+} softness[] = {
+    {"geom pair", "solref solimp solmix solreffriction",
+     "contact is rigid, or has springs of its own"},
+    {"geom pair", "margin gap", "contact acts from distance 0 on"},
+    {"joint", "solreflimit solimplimit margin", "limits have springs of their own"},
+    {"joint", "solreffriction solimpfriction", "friction is that of this library"},
+};
+enum { SOFTNESS = sizeof softness / sizeof *softness };
+
+// The elements that have some of the attributes, and a list of these.
+typedef struct soft_note {
+    const nsi_xml_element* first;
+    uint32_t count;
+    char list[120];
+} soft_note;
+
+static void find_softness(const nsi_xml_element* element, soft_note notes[SOFTNESS]) {
+    for (int k = 0; k < SOFTNESS; k++) {
+        soft_note* note = &notes[k];
+        bool any = false;
+        for (uint32_t i = 0; i < element->nattributes; i++) {
+            const nsi_xml_attribute* a = &element->attributes[i];
+            bool distance = strcmp(a->name, "margin") == 0 || strcmp(a->name, "gap") == 0;
+            if (!nsi_word_in(softness[k].elements, element->name) ||
+                !nsi_word_in(softness[k].attributes, a->name) ||
+                (distance && strtod(a->value, NULL) == 0.0)) {
+                continue;
+            }
+            any = true;
+            if (nsi_word_in(note->list, a->name)) continue;
+            size_t length = strlen(note->list);
+            snprintf(note->list + length, sizeof note->list - length, "%s%s", length > 0 ? " " : "",
+                     a->name);
+        }
+        if (!any) continue;
+        if (!note->first) note->first = element;
+        note->count++;
+    }
+    for (const nsi_xml_element* e = element->first_child; e; e = e->next) find_softness(e, notes);
+}
+
+bool nsi_mjcf_note_softness(nsi_mjcf* m) {
+    soft_note notes[SOFTNESS] = {0};
+    find_softness(m->reader->xml->root, notes);
+    for (int k = 0; k < SOFTNESS; k++) {
+        if (notes[k].count == 0) continue;
+        char others[60] = "", list[2 * sizeof notes[k].list] = "";
+        for (const char* at = notes[k].list; *at; at++) { // with commas
+            size_t length = strlen(list);
+            snprintf(list + length, sizeof list - length, *at == ' ' ? ", " : "%c", *at);
+        }
+        if (notes[k].count > 1) {
+            snprintf(others, sizeof others, ", as %u other %s", notes[k].count - 1,
+                     notes[k].count == 2 ? "element has" : "elements have");
+        }
+        if (!nsi_reader_note(m->reader, notes[k].first,
+                             "has %s%s, not represented: %s; changes the motion", list, others,
+                             softness[k].instead)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- all of it -------------------------------------------------------------------------------
 
 bool nsi_mjcf_read_contacts(nsi_mjcf* m) {
     if (m->contact && !for_each(m, "pair", read_pair)) return false;

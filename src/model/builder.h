@@ -25,6 +25,7 @@ struct ns_model_builder {
     uint32_t nq, nv;
     uint32_t nvertex;    // of all geometries
     uint32_t nelevation; // of all height fields
+    bool apart;          // links of one tree do not touch
     bool failed;         // memory ran out half way through an addition
 };
 

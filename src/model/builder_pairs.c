@@ -140,6 +140,10 @@ ns_status ns_model_builder_add_contact(ns_model_builder* builder, const ns_conta
     return NS_OK;
 }
 
+void nsi_model_builder_forbid_self_collision(ns_model_builder* builder) {
+    builder->apart = true;
+}
+
 ns_status ns_model_builder_exclude_contact(ns_model_builder* builder, const char* link_a,
                                            const char* link_b, ns_error* error) {
     const char* const names[2] = {link_a, link_b};

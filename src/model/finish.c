@@ -414,7 +414,8 @@ ns_status nsi_model_builder_finish(const ns_model_builder* builder, ns_model** o
                                     .ngeom = builder->geoms.count,
                                     .ngiven = builder->contacts.count,
                                     .nexclusion = builder->exclusions.count,
-                                    .timestep = builder->world.timestep};
+                                    .timestep = builder->world.timestep,
+                                    .apart = builder->apart};
     nsi_pairs pairs;
     ns_status status = nsi_pairs_make(&source, &builder->allocator, &pairs, error);
     if (status == NS_OK) status = make_model(builder, &pairs, out, bad_link, error);

@@ -149,6 +149,9 @@ ns_status nsi_model_builder_set_folder(ns_model_builder* builder, const char* fo
 void nsi_model_builder_get_sizes(const ns_model_builder* builder, uint32_t* nq, uint32_t* nv,
                                  uint32_t* nu);
 
+// Links that are joined to each other do not touch, except in pairs given by hand.
+void nsi_model_builder_forbid_self_collision(ns_model_builder* builder);
+
 // Is the name taken? For loaders that make names up.
 bool nsi_model_builder_has_link(const ns_model_builder* builder, const char* name);
 bool nsi_model_builder_has_joint(const ns_model_builder* builder, const char* name);
@@ -210,6 +213,7 @@ typedef struct nsi_pair_source {
     const nsi_exclusion* exclusions;
     uint32_t nlink, ngeom, ngiven, nexclusion;
     double timestep; // s
+    bool apart;      // links of one tree do not touch
 } nsi_pair_source;
 
 typedef struct nsi_pairs {

@@ -8,6 +8,7 @@
 //     this sense: a robot touches the ground it stands on. A body without mass and geometries is
 //     part of the joints around it, as in a universal joint,
 //   - their links, or the links that move them, are not excluded,
+//   - they are not in one tree of links, if links of a tree are to be kept apart,
 //   - the shapes are handled. Those that are not are noted.
 //
 // A pair given by hand needs none of this but different bodies and shapes that are handled.
@@ -292,6 +293,10 @@ static ns_status try_pair(maker* m, uint32_t earlier, uint32_t later, ns_error* 
     uint32_t e_body = body_of(m, e->link), l_body = body_of(m, l->link);
     if (e_body == l_body || carries(m, e_body, l_body) || is_pair_given(m, earlier, later) ||
         links_excluded(m, e->link, l->link) || links_excluded(m, e_body, l_body)) {
+        return NS_OK;
+    }
+    if (m->from->apart && e_body != NSI_NONE && l_body != NSI_NONE &&
+        m->places[e_body].tree == m->places[l_body].tree) {
         return NS_OK;
     }
     // The normal is to point from what stands still to what moves.

@@ -245,7 +245,6 @@ static void what_is_left_out_is_listed(void** state) {
     static const char* const notes[] = {
         "line 2: <body name=\"a\"> gravcomp: not represented; changes the motion",
         "line 2: <joint name=\"j\"> user: not represented",
-        "line 2: <joint name=\"j\"> margin: not represented; changes the motion",
         "line 2: <camera> in <body name=\"a\"> is not represented",
         "line 3: <flex> is not represented; changes the motion",
         "line 4: <tendon> is not represented; changes the motion",
@@ -257,6 +256,8 @@ static void what_is_left_out_is_listed(void** state) {
         "line 9: <size> is not represented",
         "line 9: <custom> is not represented",
         "line 9: <extension> is not represented",
+        ("line 2: <joint name=\"j\"> has margin, not represented: limits have springs of their "
+         "own; changes the motion"),
         ("line 7: <motor name=\"t\"> does not act on a joint and is not represented; "
          "changes the motion"),
         "line 8: <general name=\"g\"> has a force law that is not represented; changes the motion",

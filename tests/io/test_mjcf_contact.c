@@ -174,6 +174,50 @@ static void pairs_and_exclusions_are_read(void** state) {
     ns_model_free(model);
 }
 
+static void softness_is_noted_once(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><default><geom solref='0.01 1'/><joint solimplimit='0 1 1'/></default><worldbody>"
+        "<geom type='plane' size='1 1 1' margin='0' gap='0.0'/><body><joint margin='0'/><geom "
+        "size='1' solimp='1 2 3'/><geom size='1' solref='2 1'/><geom size='1' solmix='3'/></body>"
+        "</worldbody></mujoco>");
+    assert_int_equal(ns_model_get_sizes(model).nignored, 2);
+    assert_says(ns_model_ignored(model, 0),
+                "has solref, solimp, solmix, as 3 other elements have, not represented");
+    assert_says(ns_model_ignored(model, 1), "<joint> has ");
+    assert_says(ns_model_ignored(model, 1), "has solimplimit, not represented: limits");
+    ns_model_free(model);
+}
+
+static void robots_do_not_touch_themselves_if_told(void** state) {
+    (void)state;
+    static const char text[] =
+        "<mujoco><worldbody><geom name='floor' type='plane' size='1 1 1'/>"
+        "<body><freejoint/><geom name='a' size='.1'/><body><joint/><geom name='b' size='.1'/><body>"
+        "<joint/><geom name='c' size='.1'/></body></body></body>"
+        "<body><freejoint/><geom name='d' size='.1'/></body>"
+        "</worldbody>%s</mujoco>";
+    static const struct {
+        const char *rest, *pairs;
+        bool apart;
+    } cases[] = {
+        {"", "a:floor b:floor c:floor c:a d:floor d:a d:b d:c", false},
+        {"", "a:floor b:floor c:floor d:floor d:a d:b d:c", true},
+        {"<contact><pair geom1='a' geom2='c'/></contact>", // given by hand
+         "a:c a:floor b:floor c:floor d:floor d:a d:b d:c", true},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char whole[1000];
+        snprintf(whole, sizeof whole, text, cases[k].rest);
+        ns_load_options options = {.no_self_collision = cases[k].apart};
+        ns_model* model = NULL;
+        ns_error error;
+        must(ns_model_parse(whole, strlen(whole), "t", &options, &model, &error), &error);
+        expect_pairs(model, cases[k].pairs);
+        ns_model_free(model);
+    }
+}
+
 static void what_contact_lacks_is_listed(void** state) {
     (void)state;
     ns_model* model = modelfile_parse(
@@ -187,10 +231,11 @@ static void what_contact_lacks_is_listed(void** state) {
         "<pair geom1='a' geom2='a2'/>\n<pair geom1='a' geom2='floor' friction='1 2' gap='1'/>\n"
         "</contact></mujoco>");
     static const char* const notes[] = {
-        "line 1: <geom name=\"floor\"> solref: not represented; changes the motion",
         "line 3: <geom name=\"a\"> user: not represented",
-        "line 3: <geom name=\"a\"> solimp, margin: not represented; changes the motion",
-        "line 9: <pair> gap: not represented; changes the motion",
+        ("line 1: <geom name=\"floor\"> has solref, solimp, as 1 other element has, not "
+         "represented: contact is rigid, or has springs of its own; changes the motion"),
+        ("line 3: <geom name=\"a\"> has margin, gap, as 1 other element has, not represented: "
+         "contact acts from distance 0 on; changes the motion"),
         "line 2: <geom name=\"hills\"> names a hfield that is not among the assets",
         ("line 2: <geom name=\"hills\"> is of type hfield, which is not represented; changes the "
          "motion where it touches something"),
@@ -284,6 +329,8 @@ int main(void) {
         cmocka_unit_test(a_pair_does_not_ask_its_geoms),
         cmocka_unit_test(pyramids_are_noted),
         cmocka_unit_test(pairs_and_exclusions_are_read),
+        cmocka_unit_test(softness_is_noted_once),
+        cmocka_unit_test(robots_do_not_touch_themselves_if_told),
         cmocka_unit_test(what_contact_lacks_is_listed),
         cmocka_unit_test(ground_is_added_on_demand),
         cmocka_unit_test(joints_in_a_row_are_one),
