@@ -1,6 +1,6 @@
 // neuralsim inspect: print how a model file is interpreted.
 
-#include "cli.h"
+#include "inspect_values.h"
 
 #include "neuralsim/closure.h"
 
@@ -23,109 +23,16 @@ static const char help[] =
     "  --json              print everything as one JSON object\n"
     "  --ground            add the plane z = 0 unless the file has a plane\n"
     "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
+    "  --no-self-collision   of an MJCF: links of one robot do not collide\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: the tree of a robot and its joint parameters\n"
     "  neuralsim inspect models/quadruped.urdf --params\n";
 
-// ---- values of a hybrid model --------------------------------------------------------------
-
-// What a hybrid model adds to the robot.
-typedef struct additions {
-    ns_system_options options; // of the hybrid model
-    const ns_system* system;   // or NULL: the robot's file was given
-    const ns_blueprint* blueprint;
-} additions;
-
-// The value that a parameter is changed to, or its own.
-static double param_value(const additions* a, const ns_param* p) {
-    double value = p->value;
-    for (uint32_t k = 0; k < a->options.nset; k++) {
-        const ns_param_value* set = &a->options.set[k];
-        if (ns_glob_match(set->pattern, p->name)) value = set->value;
-    }
-    return value;
-}
-
-// Where a definition holds the value of a parameter; NULL for one that is not printed.
-typedef struct definitions {
-    ns_link_def* link;
-    ns_actuator_def* actuator;
-    ns_geom_def* geom;
-    ns_contact_def* contact;
-} definitions;
-
-static double* param_place(const definitions* d, const ns_param* p) {
-    ns_link_def* l = d->link;
-    ns_actuator_def* a = d->actuator;
-    const char* last = strrchr(p->name, '/');
-    if (d->contact && p->kind == NS_PARAM_CONTACT && last) {
-        ns_contact_def* c = d->contact;
-        if (strcmp(last, "/mu") == 0) return &c->mu;
-        if (strcmp(last, "/mu_torsion") == 0) return &c->mu_torsion;
-        if (strcmp(last, "/mu_rolling") == 0) return &c->mu_rolling;
-        return strcmp(last, "/restitution") == 0 ? &c->restitution : NULL;
-    }
-    switch (p->kind) {
-    case NS_PARAM_MASS: return l ? &l->mass : NULL;
-    case NS_PARAM_COM: return l ? &l->com[p->component] : NULL;
-    case NS_PARAM_INERTIA: return l ? &l->inertia[p->component] : NULL;
-    case NS_PARAM_JOINT_ORIGIN: return l ? &l->origin.position[p->component] : NULL;
-    case NS_PARAM_JOINT_AXIS: return l ? &l->axis[p->component] : NULL;
-    case NS_PARAM_JOINT_STIFFNESS: return l ? &l->stiffness : NULL;
-    case NS_PARAM_JOINT_REST: return l ? &l->rest : NULL;
-    case NS_PARAM_JOINT_DAMPING: return l ? &l->damping : NULL;
-    case NS_PARAM_JOINT_FRICTION: return l ? &l->friction : NULL;
-    case NS_PARAM_JOINT_ARMATURE: return l ? &l->armature : NULL;
-    case NS_PARAM_JOINT_LOWER: return l ? &l->lower : NULL;
-    case NS_PARAM_JOINT_UPPER: return l ? &l->upper : NULL;
-    case NS_PARAM_ACTUATOR_GEAR: return a ? &a->gear : NULL;
-    case NS_PARAM_ACTUATOR_KP: return a ? &a->kp : NULL;
-    case NS_PARAM_ACTUATOR_KD: return a ? &a->kd : NULL;
-    case NS_PARAM_GEOM_ORIGIN: return d->geom ? &d->geom->pose.position[p->component] : NULL;
-    case NS_PARAM_GEOM_SIZE: return d->geom ? &d->geom->size[p->component] : NULL;
-    default: return NULL;
-    }
-}
-
-// Put the values of the parameters of an object into a copy of its definition.
-static void apply_params(const ns_model* model, const additions* a, uint32_t owner,
-                         const definitions* d) {
-    for (uint32_t i = 0; a->options.nset > 0 && i < ns_model_get_sizes(model).nparam; i++) {
-        const ns_param* p = ns_model_param(model, i);
-        double* place = p->owner == owner ? param_place(d, p) : NULL;
-        if (place) *place = param_value(a, p);
-    }
-}
-
-static ns_link_def shown_link(const ns_model* model, const additions* a, uint32_t i) {
-    ns_link_def link = *ns_model_link(model, i);
-    apply_params(model, a, i, &(definitions){.link = &link});
-    return link;
-}
-
-static ns_actuator_def shown_actuator(const ns_model* model, const additions* a, uint32_t i) {
-    ns_actuator_def actuator = *ns_model_actuator(model, i);
-    apply_params(model, a, i, &(definitions){.actuator = &actuator});
-    return actuator;
-}
-
-static ns_geom_def shown_geom(const ns_model* model, const additions* a, uint32_t i) {
-    ns_geom_def geom = *ns_model_geom(model, i);
-    apply_params(model, a, i, &(definitions){.geom = &geom});
-    return geom;
-}
-
-static ns_contact_def shown_contact(const ns_model* model, const additions* a, uint32_t i) {
-    ns_contact_def contact = *ns_model_contact(model, i);
-    apply_params(model, a, i, &(definitions){.contact = &contact});
-    return contact;
-}
-
-static double total_mass(const ns_model* model, const additions* a) {
+static double total_mass(const ns_model* model, const inspect_additions* a) {
     double mass = 0.0;
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nlink; i++) {
-        mass += shown_link(model, a, i).mass;
+        mass += inspect_link(model, a, i).mass;
     }
     return mass;
 }
@@ -225,9 +132,9 @@ static void print_range(const char* prefix, uint32_t first, uint32_t count) {
     printf(" %-9s", text);
 }
 
-static void print_joint(const ns_model* model, const additions* a, uint32_t i, int width,
+static void print_joint(const ns_model* model, const inspect_additions* a, uint32_t i, int width,
                         int joint_width, int depth) {
-    const ns_link_def shown = shown_link(model, a, i), *l = &shown;
+    const ns_link_def shown = inspect_link(model, a, i), *l = &shown;
     printf("%*s%-*s  %-*s %-10s", depth, "", width - depth, l->name, joint_width, l->joint,
            ns_joint_type_info(l->joint_type)->name);
     print_range("q", ns_model_joint_q(model, i), cli_joint_nq(model, i));
@@ -249,7 +156,7 @@ static void print_joint(const ns_model* model, const additions* a, uint32_t i, i
     printf("\n");
 }
 
-static void print_tree(const ns_model* model, const additions* a, const tree* t) {
+static void print_tree(const ns_model* model, const inspect_additions* a, const tree* t) {
     uint32_t n = ns_model_get_sizes(model).nlink;
     int joint_width = 5;
     for (uint32_t i = 0; i < n; i++) {
@@ -265,7 +172,7 @@ static void print_tree(const ns_model* model, const additions* a, const tree* t)
     printf("\n%-*s  mass (kg)   centre of mass (m); inertia about it (xx yy zz xy xz yz, kg m^2)\n",
            t->width, "link");
     for (uint32_t k = 0; k < n; k++) {
-        const ns_link_def shown = shown_link(model, a, t->order[k]), *l = &shown;
+        const ns_link_def shown = inspect_link(model, a, t->order[k]), *l = &shown;
         printf("%-*s  %-11g", t->width, l->name, l->mass);
         print_vector("", l->com, 3);
         print_vector(";", l->inertia, 6);
@@ -273,9 +180,9 @@ static void print_tree(const ns_model* model, const additions* a, const tree* t)
     }
 }
 
-static void print_actuators(const ns_model* model, const additions* added) {
+static void print_actuators(const ns_model* model, const inspect_additions* added) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nu; i++) {
-        const ns_actuator_def shown = shown_actuator(model, added, i), *a = &shown;
+        const ns_actuator_def shown = inspect_actuator(model, added, i), *a = &shown;
         if (i == 0) printf("\nactuators\n");
         printf("  u%-3u %-20s %s on %s, gear %g", i, a->name,
                ns_choice_name(&ns_actuator_types, (int)a->type), a->joint, a->gear);
@@ -298,9 +205,9 @@ static void print_actuators(const ns_model* model, const additions* added) {
     }
 }
 
-static void print_geoms(const ns_model* model, const additions* a) {
+static void print_geoms(const ns_model* model, const inspect_additions* a) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ngeom; i++) {
-        const ns_geom_def shown = shown_geom(model, a, i), *g = &shown;
+        const ns_geom_def shown = inspect_geom(model, a, i), *g = &shown;
         if (i == 0) printf("\ngeometries\n");
         printf("  %-24s %-9s on %s, size", g->name, ns_choice_name(&ns_geom_types, (int)g->type),
                g->link ? g->link : "world");
@@ -332,9 +239,9 @@ static void print_turning_friction(const ns_contact_def* c, const char* name, do
     if (!acts) printf(" (no effect: %s has no such friction)", law->name);
 }
 
-static void print_pairs(const ns_model* model, const additions* a) {
+static void print_pairs(const ns_model* model, const inspect_additions* a) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).ncontact; i++) {
-        const ns_contact_def shown = shown_contact(model, a, i), *c = &shown;
+        const ns_contact_def shown = inspect_contact(model, a, i), *c = &shown;
         if (i == 0) printf("\npairs that can touch\n");
         printf("  %-32s %s and %s, %s, mu %g", c->name,
                ns_choice_name(&ns_geom_types, (int)pair_geom(model, i, true)->type),
@@ -433,7 +340,7 @@ static void print_ignored(const ns_model* model) {
 }
 
 // Numbers of sets and of weights of a network or formula.
-static void count_weights(const additions* a, const char* network, uint32_t* sets,
+static void count_weights(const inspect_additions* a, const char* network, uint32_t* sets,
                           uint32_t* weights) {
     size_t size = strlen(network);
     *sets = *weights = 0;
@@ -447,7 +354,7 @@ static void count_weights(const additions* a, const char* network, uint32_t* set
 }
 
 // A set of coefficients, in the system as it is: those of a file of weights, if there is one.
-static void print_coefficients(const additions* a, const ns_weight_matrix* m) {
+static void print_coefficients(const inspect_additions* a, const ns_weight_matrix* m) {
     double* weights = cli_zeros(ns_system_get_sizes(a->system).nw);
     if (!weights) return;
     ns_system_default_weights(a->system, weights);
@@ -460,7 +367,7 @@ static void print_coefficients(const additions* a, const ns_weight_matrix* m) {
     free(weights);
 }
 
-static void print_formulas(const additions* a) {
+static void print_formulas(const inspect_additions* a) {
     for (uint32_t k = 0; k < ns_blueprint_formula_count(a->blueprint); k++) {
         const ns_formula_def* def = ns_blueprint_formula(a->blueprint, k);
         if (k == 0) printf("\nformulas\n");
@@ -472,13 +379,13 @@ static void print_formulas(const additions* a) {
     }
 }
 
-static void print_additions(const ns_model* model, const additions* a) {
+static void print_additions(const ns_model* model, const inspect_additions* a) {
     if (!a->system) return;
     if (a->options.contact >= 0)
         printf("\ncontact %s\n", ns_choice_name(&ns_contact_laws, (int)a->options.contact));
     for (uint32_t i = 0, n = 0; i < ns_model_get_sizes(model).nparam; i++) {
         const ns_param* p = ns_model_param(model, i);
-        double value = param_value(a, p);
+        double value = inspect_param_value(a, p);
         if (value == p->value) continue;
         if (n++ == 0) printf("\nchanged parameters\n");
         printf("  %-40s %12g %s, in the robot's file %g\n", p->name, value, p->unit, p->value);
@@ -494,18 +401,18 @@ static void print_additions(const ns_model* model, const additions* a) {
     print_formulas(a);
 }
 
-static void print_model_params(const ns_model* model, const additions* a, bool all) {
+static void print_model_params(const ns_model* model, const inspect_additions* a, bool all) {
     uint32_t n = ns_model_get_sizes(model).nparam;
     printf("\n%u parameters can be set free%s\n", n, all ? "" : "; --params lists them");
     for (uint32_t i = 0; i < n && all; i++) {
         const ns_param* p = ns_model_param(model, i);
-        printf("  %-40s %12g %-10s", p->name, param_value(a, p), p->unit);
+        printf("  %-40s %12g %-10s", p->name, inspect_param_value(a, p), p->unit);
         printf(" [%g, %g] %s\n", p->lower, p->upper,
                ns_choice_name(&ns_param_transforms, (int)p->transform));
     }
 }
 
-static int print_model(const ns_model* model, const additions* a, bool params) {
+static int print_model(const ns_model* model, const inspect_additions* a, bool params) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
     double timestep = a->options.timestep > 0.0 ? a->options.timestep : world->timestep;
@@ -549,9 +456,9 @@ static void json_indices(ns_json* j, const char* key, uint32_t first, uint32_t c
     ns_json_close(j);
 }
 
-static void json_link(ns_json* j, const ns_model* model, const additions* a, uint32_t i) {
+static void json_link(ns_json* j, const ns_model* model, const inspect_additions* a, uint32_t i) {
     // The link itself.
-    const ns_link_def shown = shown_link(model, a, i), *l = &shown;
+    const ns_link_def shown = inspect_link(model, a, i), *l = &shown;
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", l->name);
     ns_json_text(j, "parent", l->parent ? l->parent : "world");
@@ -634,8 +541,8 @@ static void json_geom(ns_json* j, const ns_geom_def* g) {
     ns_json_close(j);
 }
 
-static void json_pair(ns_json* j, const ns_model* model, const additions* a, uint32_t i) {
-    const ns_contact_def shown = shown_contact(model, a, i), *c = &shown;
+static void json_pair(ns_json* j, const ns_model* model, const inspect_additions* a, uint32_t i) {
+    const ns_contact_def shown = inspect_contact(model, a, i), *c = &shown;
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", c->name);
     ns_json_text(j, "a", c->a);
@@ -662,18 +569,18 @@ static void json_equality(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_close(j);
 }
 
-static void json_param(ns_json* j, const additions* a, const ns_param* p) {
+static void json_param(ns_json* j, const inspect_additions* a, const ns_param* p) {
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", p->name);
     ns_json_text(j, "unit", p->unit);
-    ns_json_number(j, "value", param_value(a, p));
+    ns_json_number(j, "value", inspect_param_value(a, p));
     ns_json_number(j, "lower", p->lower); // null: no bound
     ns_json_number(j, "upper", p->upper);
     ns_json_text(j, "transform", ns_choice_name(&ns_param_transforms, (int)p->transform));
     ns_json_close(j);
 }
 
-static void json_networks(ns_json* j, const additions* a) {
+static void json_networks(ns_json* j, const inspect_additions* a) {
     if (!a->blueprint) return;
     ns_json_open(j, "networks", '[');
     for (uint32_t k = 0; k < ns_blueprint_network_count(a->blueprint); k++) {
@@ -689,7 +596,7 @@ static void json_networks(ns_json* j, const additions* a) {
     ns_json_close(j);
 }
 
-static void json_formulas(ns_json* j, const additions* a) {
+static void json_formulas(ns_json* j, const inspect_additions* a) {
     if (ns_blueprint_formula_count(a->blueprint) == 0) return;
     ns_json_open(j, "formulas", '[');
     for (uint32_t k = 0; k < ns_blueprint_formula_count(a->blueprint); k++) {
@@ -715,7 +622,7 @@ static void json_notes(ns_json* j, const char* key, const ns_model* model, bool 
     ns_json_close(j);
 }
 
-static int print_model_json(const ns_model* model, const additions* a) {
+static int print_model_json(const ns_model* model, const inspect_additions* a) {
     ns_model_sizes n = ns_model_get_sizes(model);
     const ns_world_def* world = ns_model_world(model);
 
@@ -741,13 +648,13 @@ static int print_model_json(const ns_model* model, const additions* a) {
     ns_json_close(j);
     ns_json_open(j, "actuators", '[');
     for (uint32_t i = 0; i < n.nu; i++) {
-        ns_actuator_def actuator = shown_actuator(model, a, i);
+        ns_actuator_def actuator = inspect_actuator(model, a, i);
         json_actuator(j, &actuator);
     }
     ns_json_close(j);
     ns_json_open(j, "geoms", '[');
     for (uint32_t i = 0; i < n.ngeom; i++) {
-        ns_geom_def geom = shown_geom(model, a, i);
+        ns_geom_def geom = inspect_geom(model, a, i);
         json_geom(j, &geom);
     }
     ns_json_close(j);
@@ -805,7 +712,7 @@ int cmd_inspect(int argc, char** argv) {
 
     // Load the model; creating a system checks that the additions of a hybrid model fit the robot.
     cli_model m;
-    additions added = {.options = ns_default_system_options()};
+    inspect_additions added = {.options = ns_default_system_options()};
     ns_system* system = NULL;
     bool ok = cli_model_load(path, &load, NULL, &m);
     if (ok) {
