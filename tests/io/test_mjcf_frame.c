@@ -2,6 +2,8 @@
 
 #include "io/mjcf_rig.h"
 
+#include <stdlib.h>
+
 static void frames_move_what_they_hold(void** state) {
     (void)state;
     ns_model *model = modelfile_load("mjcf/frames.xml"),
@@ -89,6 +91,19 @@ static void faults_are_refused(void** state) {
            NS_ERR_LIMIT, "more than 250000 elements, copies included");
 }
 
+static void many_replicates_are_refused(void** state) {
+    (void)state;
+    enum { MANY = 1001, SIZE = 100 * 1000 };
+    char* text = malloc(SIZE);
+    assert_non_null(text);
+    size_t at = (size_t)sprintf(text, "<mujoco><worldbody>");
+    for (int k = 0; k < MANY; k++) at += (size_t)sprintf(text + at, "<replicate count='1'/>");
+    sprintf(text + at, "</worldbody></mujoco>");
+    const char* message = modelfile_error(text, NS_ERR_LIMIT);
+    if (!strstr(message, "<replicate>: there are more than 1000")) fail_msg("%s", message);
+    free(text);
+}
+
 static void empty_ones_are_nothing(void** state) {
     (void)state;
     ns_model* model = parse_world("<frame/><body name='a'><joint/><frame><frame/></frame>" BALL
@@ -108,9 +123,9 @@ static void memory_may_run_out_anywhere(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_move_what_they_hold),  cmocka_unit_test(copies_have_numbers),
-        cmocka_unit_test(faults_are_refused),          cmocka_unit_test(empty_ones_are_nothing),
-        cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(frames_move_what_they_hold), cmocka_unit_test(copies_have_numbers),
+        cmocka_unit_test(faults_are_refused),         cmocka_unit_test(many_replicates_are_refused),
+        cmocka_unit_test(empty_ones_are_nothing),     cmocka_unit_test(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

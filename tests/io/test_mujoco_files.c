@@ -26,6 +26,60 @@ static void robots_agree(void** state) {
     assert_true(worst.mass < SAME && worst.acceleration < SAME);
 }
 
+// MuJoCo's Euler takes joint damping at the end of the step; a file that says nothing has it. Steps
+// without constraints: in MuJoCo by a flag, here without limits, friction and contact.
+static void steps_agree(void** state) {
+    (void)state;
+    enum { STEPS = 100 };
+    static const ns_param_value none[] = {{"joint/*/friction", 0.0},
+                                          {"joint/*/limit_stiffness", 0.0},
+                                          {"joint/*/limit_damping", 0.0}};
+    ns_model* ours = modelfile_load("mjcf/humanoid.xml");
+    mjModel* theirs = mujoco_file("mjcf/humanoid.xml");
+    theirs->opt.disableflags |= mjDSBL_CONSTRAINT;
+    ns_system_options options = ns_default_system_options();
+    options.set = none, options.nset = 3;
+    options.contact = NS_CONTACT_NONE;
+    ns_system* system = NULL;
+    ns_workspace* work = NULL;
+    ns_error error;
+    must(ns_system_create(ours, &options, &system, &error), &error);
+    ns_workspace_size size = {.batch = 1, .steps = STEPS, .threads = 1};
+    must(ns_workspace_create(system, &size, &work, &error), &error);
+    ns_system_sizes z = ns_system_get_sizes(system);
+    ns_model_sizes n = ns_model_get_sizes(ours);
+
+    // The same controls all the time.
+    mjData* data = mj_makeData(theirs);
+    ns_rng rng = ns_rng_seed(5);
+    mujoco_random_state(&rng, theirs, data);
+    double *x = doubles((size_t)(STEPS + 1) * z.nx), *c = doubles((size_t)STEPS * z.nc);
+    memcpy(x, data->qpos, n.nq * sizeof *x);
+    memcpy(x + n.nq, data->qvel, n.nv * sizeof *x);
+    for (uint32_t k = 0; k < STEPS; k++) memcpy(c + k * z.nc, data->ctrl, n.nu * sizeof *c);
+    double* first = doubles(z.nx);
+    memcpy(first, x, z.nx * sizeof *x);
+    ns_rollout_args args = {.batch = 1, .steps = STEPS, .x0 = first, .controls = c, .states = x};
+    must(ns_rollout(system, work, &args, &error), &error);
+    for (int k = 0; k < STEPS; k++) mj_step(theirs, data);
+
+    double worst = 0.0, moved = 0.0;
+    const double* last = x + (size_t)STEPS * z.nx;
+    for (uint32_t k = 0; k < n.nq; k++) {
+        worst = fmax(worst, fabs(last[k] - data->qpos[k]));
+        moved = fmax(moved, fabs(last[k] - first[k]));
+    }
+    print_message("%d steps of the humanoid against MuJoCo: %.1e, after moving by %.1g\n", STEPS,
+                  worst, moved);
+    assert_true(worst < 1e-9 && moved > 0.5);
+    free(x), free(c), free(first);
+    mj_deleteData(data);
+    mj_deleteModel(theirs);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    ns_model_free(ours);
+}
+
 // Keyframes, and the default pose, which MuJoCo calls qpos0.
 static void compare_keyframes(const char* path) {
     ns_model* ours = modelfile_load(path);
@@ -164,8 +218,9 @@ static void fitted_bounds_agree(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(included_files_agree), cmocka_unit_test(robots_agree),
-        cmocka_unit_test(keyframes_agree),      cmocka_unit_test(frames_agree),
-        cmocka_unit_test(masses_agree),         cmocka_unit_test(fitted_bounds_agree),
+        cmocka_unit_test(steps_agree),          cmocka_unit_test(keyframes_agree),
+        cmocka_unit_test(frames_agree),         cmocka_unit_test(masses_agree),
+        cmocka_unit_test(fitted_bounds_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
