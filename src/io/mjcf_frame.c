@@ -119,26 +119,28 @@ static void append_child(nsi_xml_element* parent, nsi_xml_element* child) {
     parent->last_child = child;
 }
 
-// A new element with room for attributes. They count like those of the file.
-static bool new_element(nsi_mjcf* m, const nsi_xml_element* from, uint32_t nattributes,
-                        nsi_xml_element** out, nsi_xml_attribute** attributes) {
+// A new element, and room for its attributes; NULL after a failure. They count like those of the file.
+static nsi_xml_element* new_element(nsi_mjcf* m, const nsi_xml_element* from, uint32_t nattributes,
+                                    nsi_xml_attribute** attributes) {
     nsi_xml* xml = m->reader->xml;
     if (xml->nelements >= NSI_XML_MAX_ELEMENTS) {
-        return nsi_reader_fail(m->reader, from, NS_ERR_LIMIT,
-                               "there are more than %d elements, copies included",
-                               NSI_XML_MAX_ELEMENTS);
+        nsi_reader_fail(m->reader, from, NS_ERR_LIMIT,
+                        "there are more than %d elements, copies included", NSI_XML_MAX_ELEMENTS);
+        return NULL;
     }
     xml->nelements++;
-    *out = nsi_arena_alloc(&xml->arena, sizeof **out);
+    nsi_xml_element* element = nsi_arena_alloc(&xml->arena, sizeof *element);
     *attributes = nsi_arena_alloc(&xml->arena, (nattributes + 1) * sizeof **attributes);
-    return (*out && *attributes) || nsi_reader_fail_nomem(m->reader);
+    if (element && *attributes) return element;
+    nsi_reader_fail_nomem(m->reader);
+    return NULL;
 }
 
 // A copy at the end of a parent's children. Recursion is bounded by the depth of a document.
 static bool copy_element(replicator* r, const nsi_xml_element* from, nsi_xml_element* parent) {
-    nsi_xml_element* copy;
     nsi_xml_attribute* attributes;
-    if (!new_element(r->m, from, from->nattributes, &copy, &attributes)) return false;
+    nsi_xml_element* copy = new_element(r->m, from, from->nattributes, &attributes);
+    if (!copy) return false;
     *copy = *from;
     copy->attributes = attributes;
     copy->first_child = copy->last_child = NULL;
@@ -163,9 +165,9 @@ static bool add_frame(nsi_mjcf* m, const nsi_xml_element* replicate, nsi_xml_ele
     char position[100], turn[130];
     snprintf(position, sizeof position, "%.17g %.17g %.17g", p[0], p[1], p[2]);
     snprintf(turn, sizeof turn, "%.17g %.17g %.17g %.17g", q[0], q[1], q[2], q[3]);
-    nsi_xml_element* frame;
     nsi_xml_attribute* attributes;
-    if (!new_element(m, replicate, 3, &frame, &attributes)) return false;
+    nsi_xml_element* frame = new_element(m, replicate, 3, &attributes);
+    if (!frame) return false;
     const char* pos = nsi_arena_string(arena, position, strlen(position));
     const char* quat = nsi_arena_string(arena, turn, strlen(turn));
     if (!pos || !quat) return nsi_reader_fail_nomem(m->reader);
@@ -230,12 +232,11 @@ static bool collect_referring(replicator* r) {
 // Remove what has been copied from its section.
 static void remove_referring(replicator* r) {
     // They are in the order of the document.
-    nsi_xml_element *parent = NULL, *before = NULL;
+    nsi_xml_element* before = NULL;
     for (uint32_t k = 0; k < r->referring.count; k++) {
         nsi_xml_element* e = r->referring.data[k];
-        if (e->parent != parent) before = NULL;
-        parent = e->parent;
-        nsi_xml_element* at = before ? before->next : parent->first_child;
+        if (before && before->parent != e->parent) before = NULL;
+        nsi_xml_element* at = before ? before->next : e->parent->first_child;
         for (; at != e; at = at->next) before = at;
         e->first_child = e->last_child = NULL;
         nsi_xml_dissolve(e, before);

@@ -86,30 +86,33 @@ static bool find_included(includer* i, const nsi_xml_element* element, const cha
                 : "not found in the folder of the model's main file");
 }
 
-// Parse a file. `root` is its root element, below the depth where the include element is.
-static bool parse_included(includer* i, const nsi_xml_element* element, const char* path,
-                           nsi_xml_element** root) {
+// The root element of a file, to be put where the include element is; NULL after a failure.
+static nsi_xml_element* parse_included(includer* i, const nsi_xml_element* element,
+                                       const char* path) {
     nsi_reader* reader = i->reader;
     uint32_t depth = 0;
     for (const nsi_xml_element* outer = element->parent; outer; outer = outer->parent) depth++;
     nsi_bytes text = {0};
+    nsi_xml_element* root = NULL;
     ns_error error;
     ns_status status = nsi_file_read(path, NSI_XML_MAX_SIZE, &reader->allocator, &text, &error);
     if (status == NS_OK) {
-        status = nsi_xml_parse_more(reader->xml, text.data, text.count, path, depth, root, &error);
+        status = nsi_xml_parse_more(reader->xml, text.data, text.count, path, depth, &root, &error);
     }
     nsi_array_free(&reader->allocator, &text);
-    if (status == NS_OK) return true;
-    if (status == NS_ERR_NOMEM) return nsi_reader_fail_nomem(reader);
-    reader->status = nsi_fail(reader->error, status, "%s", error.message);
-    return false;
+    if (status == NS_OK) return root;
+    if (status == NS_ERR_NOMEM) {
+        nsi_reader_fail_nomem(reader);
+    } else {
+        reader->status = nsi_fail(reader->error, status, "%s", error.message);
+    }
+    return NULL;
 }
 
 // Replace an element by what it includes.
 static bool include_file(includer* i, nsi_xml_element* element, nsi_xml_element* before) {
     nsi_reader* reader = i->reader;
     const char* path = NULL;
-    nsi_xml_element* root;
     if (element->first_child) {
         return nsi_reader_fail(reader, element, NS_ERR_PARSE, "there are elements inside");
     }
@@ -135,10 +138,9 @@ static bool include_file(includer* i, nsi_xml_element* element, nsi_xml_element*
                                      "once",
                                      name, first->file, first->line);
     }
-    if (!nsi_names_add(reader, &i->files, name, element) ||
-        !parse_included(i, element, path, &root)) {
-        return false;
-    }
+    if (!nsi_names_add(reader, &i->files, name, element)) return false;
+    nsi_xml_element* root = parse_included(i, element, path);
+    if (!root) return false;
 
     // The root's children become those of the element, and then take its place.
     for (nsi_xml_element* child = root->first_child; child; child = child->next) {

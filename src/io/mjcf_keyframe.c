@@ -32,8 +32,8 @@ static bool read_controls(nsi_mjcf* m, const nsi_xml_element* key, uint32_t nu, 
     *out = NULL;
     if (read && all) {
         *out = nsi_alloc(&m->reader->allocator, (nu + 1) * sizeof **out);
-        read = *out || nsi_reader_fail_nomem(m->reader);
-        for (uint32_t k = 0; read && k < kept; k++) (*out)[k] = all[place[k]];
+        if (!*out) read = nsi_reader_fail_nomem(m->reader);
+        for (uint32_t k = 0; *out && k < kept; k++) (*out)[k] = all[place[k]];
     }
     nsi_free(&m->reader->allocator, all);
     nsi_free(&m->reader->allocator, place);

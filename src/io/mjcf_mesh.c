@@ -17,16 +17,17 @@ static bool inline_surface(nsi_mjcf* m, const nsi_xml_element* mesh, nsi_surface
     double *vertices = NULL, *faces = NULL;
     bool read = nsi_mjcf_number_list(m, mesh, "vertex", 3, &vertices, &nvertex) &&
                 nsi_mjcf_number_list(m, mesh, "face", 3, &faces, &nface);
+    uint32_t points = nvertex / 3;
     for (uint32_t k = 0; read && k < nvertex; k++) {
         read = nsi_array_push(allocator, &out->vertices, vertices[k]) ||
                nsi_reader_fail_nomem(m->reader);
     }
     for (uint32_t k = 0; read && k < nface; k++) {
-        bool good = faces[k] >= 0.0 && faces[k] < nvertex / 3 && faces[k] == floor(faces[k]);
+        bool good = faces[k] >= 0.0 && faces[k] < points && faces[k] == floor(faces[k]);
         if (!good) {
             read = nsi_reader_fail(m->reader, mesh, NS_ERR_PARSE,
                                    "face: %g is not the number of a vertex, 0 to %u", faces[k],
-                                   nvertex / 3 - 1);
+                                   points - 1);
         } else {
             read = nsi_array_push(allocator, &out->triangles, (uint32_t)faces[k]) ||
                    nsi_reader_fail_nomem(m->reader);
@@ -250,8 +251,8 @@ static void fit_to_box(const ns_pose* frame, nsi_surface* s, ns_geom_def* geom, 
 }
 
 bool nsi_mjcf_fit_mesh(nsi_mjcf* m, nsi_mjcf_item c, uint32_t number, ns_geom_def* geom) {
-    nsi_mesh_mass mass;
-    const char* fault;
+    nsi_mesh_mass mass = {0};
+    const char* fault = NULL;
     double moments[3], unused[3], scale = 1.0;
     ns_pose frame;
     if (!nsi_mjcf_mesh_mass_find(m, c, number, &mass, &fault) ||
