@@ -465,21 +465,29 @@ void cli_progress_end(cli_progress* p) {
 
 // ---- models --------------------------------------------------------------------------------
 
-bool cli_model_load(const char* path, const ns_load_options* options, const cli_networks* networks,
+ns_load_options cli_load_options(const cli_load* load) {
+    ns_load_options options = load->options;
+    options.package_paths = load->packages.items;
+    options.npackage_path = load->packages.count;
+    return options;
+}
+
+bool cli_model_load(const char* path, const cli_load* load, const cli_networks* networks,
                     cli_model* out) {
-    if (!cli_model_load_any(path, options, networks, out)) return false;
+    if (!cli_model_load_any(path, load, networks, out)) return false;
     if (!ns_hybrid_is_learned(out->hybrid)) return true;
     cli_fail("%s is a learned system and has no physical quantities; only score supports it", path);
     return false;
 }
 
-bool cli_model_load_any(const char* path, const ns_load_options* options,
-                        const cli_networks* networks, cli_model* out) {
+bool cli_model_load_any(const char* path, const cli_load* load, const cli_networks* networks,
+                        cli_model* out) {
     const char* blueprint = networks ? networks->blueprint : NULL;
     const char* weights = networks ? networks->weights : NULL;
     ns_error error;
     *out = (cli_model){0};
-    ns_status status = ns_hybrid_load(path, options, &out->hybrid, &error);
+    ns_load_options options = cli_load_options(load);
+    ns_status status = ns_hybrid_load(path, &options, &out->hybrid, &error);
     if (status == NS_OK && blueprint) {
         status = ns_blueprint_load(blueprint, NULL, &out->given, &error);
     }

@@ -185,14 +185,23 @@ void cli_progress_end(cli_progress* p); // remove the line
 // ---- models --------------------------------------------------------------------------------
 
 // Options of all commands that load a model, for their tables of options.
+typedef struct cli_load {
+    ns_load_options options;
+    cli_list packages;
+} cli_load;
+
 #define CLI_LOAD_ROWS(load)                                                                        \
-    {"--ground", CLI_FLAG, &(load).ground, NULL},                                                  \
-        {"--self-collision", CLI_FLAG, &(load).self_collision, NULL},                              \
-        {"--no-self-collision", CLI_FLAG, &(load).no_self_collision, NULL},                        \
-        {"--floating-base", CLI_FLAG, &(load).floating_base, NULL},                                \
-        {"--variant", CLI_TEXT, &(load).variant, "a name"}, {                                      \
-        "--strict", CLI_FLAG, &(load).strict, NULL                                                 \
+    {"--ground", CLI_FLAG, &(load).options.ground, NULL},                                          \
+        {"--self-collision", CLI_FLAG, &(load).options.self_collision, NULL},                      \
+        {"--no-self-collision", CLI_FLAG, &(load).options.no_self_collision, NULL},                \
+        {"--floating-base", CLI_FLAG, &(load).options.floating_base, NULL},                        \
+        {"--package-path", CLI_EACH, &(load).packages, "a folder"},                                \
+        {"--variant", CLI_TEXT, &(load).options.variant, "a name"}, {                              \
+        "--strict", CLI_FLAG, &(load).options.strict, NULL                                         \
     }
+
+// The options, with the folders of packages.
+ns_load_options cli_load_options(const cli_load* load);
 
 // Networks given on the command line, for all commands that simulate.
 typedef struct cli_networks {
@@ -215,11 +224,11 @@ typedef struct cli_model {
 
 // False after saying why; free it in any case, after the systems made of it.
 // @param networks  NULL for none
-bool cli_model_load(const char* path, const ns_load_options* options, const cli_networks* networks,
+bool cli_model_load(const char* path, const cli_load* load, const cli_networks* networks,
                     cli_model* out);
 // The same, and learned systems, which have no physics, too.
-bool cli_model_load_any(const char* path, const ns_load_options* options,
-                        const cli_networks* networks, cli_model* out);
+bool cli_model_load_any(const char* path, const cli_load* load, const cli_networks* networks,
+                        cli_model* out);
 void cli_model_free(cli_model* m);
 
 // Into default options: what the hybrid model gives, and the networks. Options of the command line

@@ -25,7 +25,8 @@ static const char help[] =
     "  -o DIR           write report.html, with the channels as curves, and result.json\n"
     "  --json           print the result as JSON\n"
     "  --variant NAME   of a model with variants\n"
-    "  --ground, --self-collision, --floating-base, --strict   as for simulate\n"
+    "  --ground, --self-collision, --floating-base, --package-path DIR, --strict   as for "
+    "simulate\n"
     "\n"
     "Exit code 1: a file cannot be used as it is, for example because its time goes back. "
     "Warnings\n"
@@ -38,7 +39,7 @@ typedef struct data_command {
     cli_list files;
     double period; // NAN: not given
     bool json;
-    ns_load_options load;
+    cli_load load;
 } data_command;
 
 // DIR/report.html and DIR/result.json; false after saying why not.
@@ -102,7 +103,7 @@ static int data_run(const data_command* c) {
 }
 
 int cmd_data(int argc, char** argv) {
-    data_command c = {.period = NAN, .load = ns_default_load_options()};
+    data_command c = {.period = NAN, .load.options = ns_default_load_options()};
     // Options, in the order of the help text.
     const cli_row rows[] = {{"--model", CLI_TEXT, &c.model_path, "a model file"},
                             {"--map", CLI_TEXT, &c.map_path, "a YAML file"},

@@ -35,7 +35,8 @@ static const char help[] =
     "  --sweeps N        baumgarte: run N plain sweeps instead of solving exactly\n"
     "  --blueprint FILE  networks at quantities; --weights FILE: their weights\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --floating-base, --self-collision, --no-self-collision   see 'neuralsim inspect --help'\n"
+    "  --floating-base, --self-collision, --no-self-collision, --package-path   see 'inspect "
+    "--help'\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: accelerations of a pendulum and their derivatives with respect to the angles\n"
@@ -53,7 +54,7 @@ typedef struct eval_command {
     const char *model_path, *states_path, *keyframe, *output;
     cli_list quantities, wrt, free_params, set;
     bool tangent;
-    ns_load_options load;
+    cli_load load;
     int backend;
     cli_contact contact;
     cli_networks networks;
@@ -403,7 +404,7 @@ static int run_eval(eval_command* c) {
 
 int cmd_eval(int argc, char** argv) {
     // Options, in the order of the help text.
-    eval_command c = {.load = ns_default_load_options(), .contact = CLI_CONTACT_DEFAULT};
+    eval_command c = {.load.options = ns_default_load_options(), .contact = CLI_CONTACT_DEFAULT};
     const cli_row rows[] = {
         {"--states", CLI_TEXT, &c.states_path, "a CSV file"},
         {"--keyframe", CLI_TEXT, &c.keyframe, "a keyframe"},

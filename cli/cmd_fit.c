@@ -35,8 +35,10 @@ static const char help[] =
     "Ctrl-C ends the fit cleanly: the result so far is written, and --resume goes on.\n"
     "Exit code 4: the fit failed, for example because residuals are far above the noise. The "
     "first\n"
-    "line of the report says so, with the most likely reasons; the result is written. A model that\n"
-    "is only scored ('iterations: 0') cannot fail: the report says if it does not explain the data.\n"
+    "line of the report says so, with the most likely reasons; the result is written. A model "
+    "that\n"
+    "is only scored ('iterations: 0') cannot fail: the report says if it does not explain the "
+    "data.\n"
     "\n"
     "example: neuralsim fit examples/pendulum_fit.yaml -o /tmp/pendulum\n";
 

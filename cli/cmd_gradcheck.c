@@ -38,7 +38,8 @@ static const char help[] =
     "  --backend B       {backend}\n"
     "  --json            the table as one JSON object\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --floating-base, --self-collision, --no-self-collision   see 'neuralsim inspect --help'\n"
+    "  --floating-base, --self-collision, --no-self-collision, --package-path   see 'inspect "
+    "--help'\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: gradients with respect to all masses\n"
@@ -57,7 +58,7 @@ typedef struct gradcheck_command {
     cli_start start;
     cli_networks networks;
     bool json;
-    ns_load_options load;
+    cli_load load;
 } gradcheck_command;
 
 // ---- output --------------------------------------------------------------------------------
@@ -311,7 +312,7 @@ int cmd_gradcheck(int argc, char** argv) {
                            .samples = ns_default_gradcheck_options().smooth_samples,
                            .integrator = -1,
                            .contact = CLI_CONTACT_DEFAULT,
-                           .load = ns_default_load_options()};
+                           .load.options = ns_default_load_options()};
 
     // Options, in the order of the help text.
     const cli_row rows[] = {{"--free", CLI_LIST, &g.free_params, "names of parameters"},

@@ -24,6 +24,7 @@ static const char help[] =
     "  --ground            add the plane z = 0 unless the file has a plane\n"
     "  --floating-base, --self-collision   of a URDF: the root link is free; links collide\n"
     "  --no-self-collision   of an MJCF: links of one robot do not collide\n"
+    "  --package-path DIR   packages of meshes, or a folder of such; may be given again\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: the tree of a robot and its joint parameters\n"
@@ -696,7 +697,7 @@ static int print_model_json(const ns_model* model, const inspect_additions* a) {
 
 int cmd_inspect(int argc, char** argv) {
     bool params = false, as_json = false;
-    ns_load_options load = ns_default_load_options();
+    cli_load load = {.options = ns_default_load_options()};
     // Options, in the order of the help text.
     const cli_row rows[] = {{"--params", CLI_FLAG, &params, NULL},
                             {"--json", CLI_FLAG, &as_json, NULL},

@@ -62,7 +62,7 @@ typedef struct plot {
     const char* network; // of a model
     cli_networks networks;
     cli_contact contact;
-    ns_load_options load;
+    cli_load load;
 
     char folder[4096]; // of the parts of a fit, ending with '/'; "" for a table
     ns_report* report; // its figures
@@ -409,7 +409,7 @@ static int plot_run(plot* p) {
 }
 
 int cmd_plot(int argc, char** argv) {
-    plot p = {.contact = CLI_CONTACT_DEFAULT, .load = ns_default_load_options()};
+    plot p = {.contact = CLI_CONTACT_DEFAULT, .load.options = ns_default_load_options()};
     const cli_row rows[] = {{"--figure", CLI_TEXT, &p.figure, "the name of a figure"},
                             {"-o", CLI_TEXT, &p.output, "a file or folder"},
                             {"--columns", CLI_LIST, &p.columns, "names of columns"},

@@ -35,7 +35,8 @@ static const char help[] =
     "  --blueprint FILE  networks, whose outputs are quantities, too\n"
     "  --weights FILE    weights of the networks\n"
     "  --ground          add the plane z = 0 unless the file has a plane\n"
-    "  --floating-base, --self-collision, --no-self-collision   see 'neuralsim inspect --help'\n"
+    "  --floating-base, --self-collision, --no-self-collision, --package-path   see 'inspect "
+    "--help'\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: all numbers of the poses of links\n"
@@ -46,7 +47,7 @@ typedef struct quantities_command {
     bool all, params, json;
     cli_contact contact;
     cli_networks networks;
-    ns_load_options load;
+    cli_load load;
 } quantities_command;
 
 // Does a name, or the beginning of it before a slash, fit the pattern?
@@ -540,7 +541,8 @@ static int print_quantities_json(const quantities_command* c, const model_io* p,
 }
 
 int cmd_quantities(int argc, char** argv) {
-    quantities_command c = {.contact = CLI_CONTACT_DEFAULT, .load = ns_default_load_options()};
+    quantities_command c = {.contact = CLI_CONTACT_DEFAULT,
+                            .load.options = ns_default_load_options()};
     const cli_row rows[] = {{"--all", CLI_FLAG, &c.all, NULL},
                             {"--params", CLI_FLAG, &c.params, NULL},
                             {"--json", CLI_FLAG, &c.json, NULL},

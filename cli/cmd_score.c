@@ -51,7 +51,7 @@ typedef struct score_command {
     int integrator;
     cli_contact contact;
     cli_networks networks;
-    ns_load_options load;
+    cli_load load;
     bool json;
     double horizons[CLI_MAX_LIST];
 } score_command;
@@ -143,7 +143,7 @@ static ns_scoring_options scoring_options(const score_command* r) {
     options.weights = r->networks.weights;
 
     // Loading and execution.
-    options.load = r->load;
+    options.load = cli_load_options(&r->load);
     options.threads = r->threads;
     return options;
 }
@@ -196,7 +196,7 @@ static int score_run(const score_command* r) {
 
 int cmd_score(int argc, char** argv) {
     // NAN and -1 keep the choice of the model.
-    score_command r = {.load = ns_default_load_options(),
+    score_command r = {.load.options = ns_default_load_options(),
                        .period = NAN,
                        .dt = NAN,
                        .reach = 5,

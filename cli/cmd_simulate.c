@@ -48,7 +48,8 @@ static const char help[] =
     "  --json                print a summary as JSON; table only with -o\n"
     "  --backend B           {backend}\n"
     "  --threads N           threads for --batch; default: one for each core\n"
-    "  --ground, --floating-base, --self-collision, --no-self-collision   see 'inspect --help'\n"
+    "  --ground, --floating-base, --self-collision, --no-self-collision, --package-path   see "
+    "'inspect --help'\n"
     "  --variant NAME, --strict   robot of a hybrid model; refuse what would be repaired\n"
     "\n"
     "example: two seconds of a double pendulum released at 1 rad, with its energy\n"
@@ -76,7 +77,7 @@ typedef struct simulation {
     cli_networks networks;
     cli_list set, observe, free_params;
     bool index_names, json;
-    ns_load_options load;
+    cli_load load;
 
     // what is simulated
     cli_model source;
@@ -721,7 +722,7 @@ static int run_simulation(simulation* s) {
 
 int cmd_simulate(int argc, char** argv) {
     // Unset options keep the choice of the model.
-    simulation s = {.load = ns_default_load_options(),
+    simulation s = {.load.options = ns_default_load_options(),
                     .steps_option = UNSET,
                     .time = NAN,
                     .dt = NAN,

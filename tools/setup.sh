@@ -11,7 +11,7 @@ set -eu
 build="gcc make cmake libc6-dev libexpat1-dev libjansson-dev libyaml-dev zlib1g-dev libqhull-dev
     libopenblas-pthread-dev liblapacke-dev liblbfgs-dev libnlopt-dev libcivetweb-dev"
 test="$build clang libcmocka-dev libcminpack-dev libccd-dev"
-optional_test="libmujoco-dev" # not in every release: what cannot be had is left out
+optional_test="libmujoco-dev libassimp-dev" # not in every release: what cannot be had is left out
 # Of pages, which need a browser and its language. They may be there from elsewhere, and Debian's npm
 # does not go with another node.
 command -v npm >/dev/null 2>&1 || optional_test="$optional_test nodejs npm"

@@ -146,7 +146,8 @@ typedef struct ns_geom_def {
     ns_geom_type type;
     double size[3];
     ns_pose pose;       ///< in the link's frame
-    const char* mesh;   ///< file of a mesh, relative to the model's file; NULL for none
+    const char* mesh;   ///< file of a mesh, as the model's file names it; NULL for none
+    const char* path;   ///< where that file is, for drawing; NULL: it was not found. Default NULL
     bool visual;        ///< to be drawn. Default true
     bool collision;     ///< takes part in contact. Default true
     double friction[3]; ///< sliding, torsional (m), rolling (m), of which `condim` says what acts.
@@ -434,6 +435,8 @@ typedef struct ns_load_options {
     bool
         no_self_collision; ///< MJCF: links that are joined to each other do not touch, except in pairs
         ///< given by <pair>. Default false; that of a URDF without self_collision
+    const char* const* package_paths; ///< (npackage_path) folders that are a package of meshes or
+    uint32_t npackage_path;           ///< contain packages: package://P/..., model://P/...
 } ns_load_options;
 
 NS_API ns_load_options ns_default_load_options(void);

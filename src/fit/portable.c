@@ -94,21 +94,13 @@ static ns_status copy_robot_file(const robot_copy* c, char* to) {
 
 // ---- meshes --------------------------------------------------------------------------------------
 
-// The path of a mesh relative to the folder of its robot file; NULL when there is no such file, or it is
-// named by an absolute path. To be freed.
-static char* relative_mesh(const robot_copy* c, const char* mesh, bool* failed) {
+// The path of a mesh relative to the folder of its robot file, or NULL: it is elsewhere, or there is no such
+// file.
+static const char* relative_mesh(const robot_copy* c, const ns_geom_def* geom) {
     const char* folder = c->model->folder ? c->model->folder : "";
-    size_t size = nsi_mesh_path_size(folder, mesh), length = strlen(folder);
-    char* path = nsi_alloc(c->memory, size);
-    *failed = path == NULL;
-    if (!path) return NULL;
-    bool found = nsi_mesh_find(folder, mesh, path, size);
-    if (!found || strncmp(path, folder, length) != 0 || path[length] == '/') {
-        nsi_free(c->memory, path);
-        return NULL;
-    }
-    memmove(path, path + length, strlen(path + length) + 1);
-    return path;
+    size_t length = strlen(folder);
+    if (!geom->path || strncmp(geom->path, folder, length) != 0) return NULL;
+    return geom->path[length] == '/' ? NULL : geom->path + length;
 }
 
 // How many folders a relative path leads up at most.
@@ -161,7 +153,7 @@ static ns_status copy_mesh(const robot_copy* c, const char* name, bool collides)
         ns_error inner;
         status = nsi_mesh_is_path(from)
                      ? nsi_file_read(from, MAX_COPY, c->memory, &bytes, &inner)
-                     : nsi_fail(&inner, NS_ERR_UNSUPPORTED, "it is neither .stl nor .obj");
+                     : nsi_fail(&inner, NS_ERR_UNSUPPORTED, "it is not " NSI_MESH_FORMATS);
         if (status == NS_OK) status = check_mesh(c, &bytes, from, collides, &inner);
         if (status == NS_OK) {
             status = copy_file_bytes(c, &bytes, from, to);
@@ -189,12 +181,14 @@ static ns_status visit_meshes(const robot_copy* c, mesh_survey* survey) {
     ns_status status = NS_OK;
     uint32_t count = ns_model_get_sizes(c->model).ngeom;
     for (uint32_t k = 0; k < count && status == NS_OK; k++) {
-        // Meshes with absolute paths stay where they are; missing ones are skipped.
+        // Meshes of packages elsewhere stay where they are; missing ones are skipped.
         const ns_geom_def* geom = ns_model_geom(c->model, k);
-        bool failed = false, collides = geom->nvertex > 0;
-        char* name = geom->mesh ? relative_mesh(c, geom->mesh, &failed) : NULL;
-        if (failed) return nsi_fail_nomem(c->error);
-        if (!name) continue;
+        bool collides = geom->nvertex > 0;
+        const char* name = relative_mesh(c, geom);
+        if (!name) { // a copy would not find a mesh that is elsewhere
+            if (survey && collides && geom->path) survey->too_far = true;
+            continue;
+        }
 
         uint32_t levels = levels_up(name);
         if (survey && levels > MAX_LEVELS) {
@@ -205,7 +199,6 @@ static ns_status visit_meshes(const robot_copy* c, mesh_survey* survey) {
         } else if (levels <= MAX_LEVELS) {
             status = copy_mesh(c, name, collides);
         }
-        nsi_free(c->memory, name);
     }
     return status;
 }

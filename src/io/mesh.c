@@ -1,7 +1,7 @@
-// Read meshes from STL and OBJ files. The convex hull needs vertices only; faces are read when
+// Read meshes from STL and OBJ files; mesh_ply.c and mesh_dae.c read others. The convex hull needs vertices only; faces are read when
 // triangles are wanted.
 
-#include "io/mesh.h"
+#include "io/mesh_sink.h"
 
 #include "io/file.h"
 #include "io/numbers.h"
@@ -162,24 +162,12 @@ ns_status nsi_hull_finish(nsi_hull* hull, nsi_mesh* out) {
 
 // ---- triangles -------------------------------------------------------------------------------
 
-// Where vertices and faces go: to a hull, which takes no faces, or to a surface.
-typedef struct sink {
-    nsi_hull* hull;
-    nsi_surface* surface; // NULL: the hull
-    const ns_allocator* allocator;
-    nsi_index places; // of the surface's vertices
-    uint32_t most;    // triangles
-    uint32_t face[2]; // the first corner of the current face, and the last one
-    uint32_t ncorner; // of the face so far
-    ns_status status; // NS_ERR_NOMEM, NS_ERR_LIMIT
-} sink;
-
-static bool has_failed(const sink* s) {
+bool nsi_mesh_has_failed(const nsi_mesh_sink* s) {
     return s->status != NS_OK;
 }
 
 // The vertex at this place.
-static uint32_t find_vertex(sink* s, const double v[3]) {
+static uint32_t find_vertex(nsi_mesh_sink* s, const double v[3]) {
     const double place[3] = {v[0] + 0.0, v[1] + 0.0, v[2] + 0.0}; // no -0
     uint32_t hash = nsi_hash_bytes(place, sizeof place), number = s->surface->vertices.count / 3;
     uint32_t known = find_vertex_place(&s->places, s->surface->vertices.data, number, place, hash);
@@ -198,13 +186,13 @@ static uint32_t find_vertex(sink* s, const double v[3]) {
     return number;
 }
 
-static void begin_face(sink* s) {
+void nsi_mesh_begin_face(nsi_mesh_sink* s) {
     s->ncorner = 0;
 }
 
 // The next corner of a face. From the third on each makes a triangle, unless two of its corners are
 // the same.
-static void add_corner(sink* s, uint32_t vertex) {
+static void add_corner(nsi_mesh_sink* s, uint32_t vertex) {
     uint32_t first = s->face[0], last = s->face[1];
     s->face[s->ncorner == 0 ? 0 : 1] = vertex;
     if (++s->ncorner < 3 || first == last || last == vertex || vertex == first) return;
@@ -219,8 +207,16 @@ static void add_corner(sink* s, uint32_t vertex) {
     }
 }
 
+bool nsi_mesh_add_point(nsi_mesh_sink* s, const double v[3]) {
+    return s->surface ? is_place(v) : nsi_hull_add(s->hull, v);
+}
+
+void nsi_mesh_add_corner(nsi_mesh_sink* s, const double v[3]) {
+    if (s->surface && !nsi_mesh_has_failed(s)) add_corner(s, find_vertex(s, v));
+}
+
 // A vertex of an STL file, which is the corner of a face too. False when it is no place.
-static bool add_vertex(sink* s, const double v[3]) {
+static bool add_vertex(nsi_mesh_sink* s, const double v[3]) {
     if (!s->surface) return nsi_hull_add(s->hull, v);
     if (!is_place(v)) return false;
     add_corner(s, find_vertex(s, v));
@@ -245,7 +241,7 @@ static double read_float(const char* at) {
     return (double)value;
 }
 
-static ns_status parse_binary(const char* bytes, size_t size, const char* name, sink* to,
+static ns_status parse_binary(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
                               ns_error* error) {
     uint64_t count = read_u32(bytes + STL_HEADER - 4);
     uint64_t needed = STL_HEADER + count * STL_TRIANGLE;
@@ -255,8 +251,8 @@ static ns_status parse_binary(const char* bytes, size_t size, const char* name, 
                         "has %zu",
                         name, (unsigned long long)count, (unsigned long long)needed, size);
     }
-    for (uint64_t i = 0; i < count && !has_failed(to); i++) {
-        begin_face(to);
+    for (uint64_t i = 0; i < count && !nsi_mesh_has_failed(to); i++) {
+        nsi_mesh_begin_face(to);
         const char* at = bytes + STL_HEADER + i * STL_TRIANGLE + STL_VERTICES;
         for (int k = 0; k < 3; k++, at += 12) {
             const double vertex[3] = {read_float(at), read_float(at + 4), read_float(at + 8)};
@@ -314,25 +310,25 @@ static ns_status mesh_read_numbers(words* w, const char* name, double vertex[3],
 }
 
 // "vertex x y z" anywhere between "solid" and "endsolid"; those of a face are in one "loop".
-static ns_status parse_text_stl(const char* bytes, size_t size, const char* name, sink* to,
+static ns_status parse_text_stl(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
                                 ns_error* error) {
     words w = {.at = bytes, .end = bytes + size, .line = 1};
     bool ended = false;
-    for (mesh_next_word(&w); w.size > 0 && !has_failed(to); mesh_next_word(&w)) {
+    for (mesh_next_word(&w); w.size > 0 && !nsi_mesh_has_failed(to); mesh_next_word(&w)) {
         bool starts = is_word(&w, "solid"), ends = is_word(&w, "endsolid");
         if (starts || ends) {
             ended = ends;
             while (w.size > 0 && !is_word(&w, "\n")) mesh_next_word(&w); // a name, which may be any
             if (w.size == 0) break;
         }
-        if (is_word(&w, "loop")) begin_face(to);
+        if (is_word(&w, "loop")) nsi_mesh_begin_face(to);
         if (!is_word(&w, "vertex")) continue;
         double vertex[3];
         ns_status status = mesh_read_numbers(&w, name, vertex, error);
         if (status != NS_OK) return status;
         add_vertex(to, vertex);
     }
-    if (ended || has_failed(to)) return NS_OK;
+    if (ended || nsi_mesh_has_failed(to)) return NS_OK;
     return nsi_fail(error, NS_ERR_PARSE, "%s:%u: cut off: there is no endsolid", name, w.line);
 }
 
@@ -352,10 +348,10 @@ static bool read_corner(const words* w, const vertex_list* all, uint32_t* out) {
 }
 
 // A line that starts with "f"; afterwards its end is the current word.
-static ns_status read_face(words* w, const char* name, const vertex_list* all, sink* to,
+static ns_status read_face(words* w, const char* name, const vertex_list* all, nsi_mesh_sink* to,
                            ns_error* error) {
     bool comment = false;
-    begin_face(to);
+    nsi_mesh_begin_face(to);
     for (mesh_next_word(w); w->size > 0 && !is_word(w, "\n"); mesh_next_word(w)) {
         uint32_t vertex;
         if (comment || w->word[0] == '#') {
@@ -373,13 +369,14 @@ static ns_status read_face(words* w, const char* name, const vertex_list* all, s
 }
 
 // Lines that start with "v", and for surfaces with "f".
-static ns_status parse_obj(const char* bytes, size_t size, const char* name, sink* to,
+static ns_status parse_obj(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
                            ns_error* error) {
     words w = {.at = bytes, .end = bytes + size, .line = 1};
     vertex_list all = {0};
     ns_status status = NS_OK;
     bool starts = true;
-    for (mesh_next_word(&w); w.size > 0 && status == NS_OK && !has_failed(to); mesh_next_word(&w)) {
+    for (mesh_next_word(&w); w.size > 0 && status == NS_OK && !nsi_mesh_has_failed(to);
+         mesh_next_word(&w)) {
         double vertex[3];
         if (starts && is_word(&w, "v")) {
             status = mesh_read_numbers(&w, name, vertex, error);
@@ -400,18 +397,37 @@ static ns_status parse_obj(const char* bytes, size_t size, const char* name, sin
 
 // ---- files -----------------------------------------------------------------------------------
 
-typedef enum mesh_format { STL, OBJ, OTHER } mesh_format;
+static ns_status parse_stl(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
+                           ns_error* error);
+
+// Formats by the ending of the name.
+typedef struct mesh_format {
+    const char* ending;
+    ns_status (*parse)(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
+                       ns_error* error);
+} mesh_format;
+
+static const mesh_format formats[] = {
+    {".stl", parse_stl},
+    {".obj", parse_obj},
+    {".ply", nsi_mesh_parse_ply},
+    {".dae", nsi_mesh_parse_dae},
+};
 
 static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static mesh_format format_of(const char* name) {
+// NULL for a format that is not read.
+static const mesh_format* format_of(const char* name) {
     size_t length = strlen(name);
-    if (length < 4 || name[length - 4] != '.') return OTHER;
-    char ending[4] = "";
-    for (int i = 0; i < 3; i++) ending[i] = lower(name[length - 3 + (size_t)i]);
-    return strcmp(ending, "stl") == 0 ? STL : strcmp(ending, "obj") == 0 ? OBJ : OTHER;
+    if (length < 4) return NULL;
+    char ending[5] = "";
+    for (int i = 0; i < 4; i++) ending[i] = lower(name[length - 4 + (size_t)i]);
+    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
+        if (strcmp(ending, formats[k].ending) == 0) return &formats[k];
+    }
+    return NULL;
 }
 
 // Text begins with "solid", but so do some binary files; those have the right size.
@@ -422,25 +438,24 @@ static bool is_binary_stl(const char* bytes, size_t size) {
            size == STL_HEADER + (uint64_t)read_u32(bytes + STL_HEADER - 4) * STL_TRIANGLE;
 }
 
-static ns_status parse_stl(const char* bytes, size_t size, const char* name, sink* to,
+static ns_status parse_stl(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
                            ns_error* error) {
     if (!is_binary_stl(bytes, size)) return parse_text_stl(bytes, size, name, to, error);
     if (size >= STL_HEADER) return parse_binary(bytes, size, name, to, error);
     return nsi_fail(error, NS_ERR_PARSE, "%s: not an STL file: it has %zu bytes", name, size);
 }
 
-static ns_status mesh_parse(const char* bytes, size_t size, const char* name, sink* to,
+static ns_status mesh_parse(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
                             ns_error* error) {
-    mesh_format format = format_of(name);
-    if (format == OTHER) {
-        return nsi_fail(error, NS_ERR_UNSUPPORTED, "%s: is neither .stl nor .obj", name);
+    const mesh_format* format = format_of(name);
+    if (!format) {
+        return nsi_fail(error, NS_ERR_UNSUPPORTED, "%s: is not " NSI_MESH_FORMATS, name);
     }
     if (size > NSI_MESH_MAX_SIZE) {
         return nsi_fail(error, NS_ERR_LIMIT, "%s: larger than %d MiB", name,
                         NSI_MESH_MAX_SIZE >> 20);
     }
-    ns_status status = format == OBJ ? parse_obj(bytes, size, name, to, error)
-                                     : parse_stl(bytes, size, name, to, error);
+    ns_status status = format->parse(bytes, size, name, to, error);
     if (to->status == NS_ERR_NOMEM) return nsi_fail_nomem(error);
     if (to->status == NS_OK) return status;
     return nsi_fail(error, to->status, "%s: has more than %u triangles", name, to->most);
@@ -450,7 +465,8 @@ ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name,
                          const ns_allocator* allocator, nsi_mesh* out, ns_error* error) {
     nsi_hull hull;
     nsi_hull_start(&hull, allocator);
-    ns_status status = mesh_parse(bytes, size, name, &(sink){.hull = &hull}, error);
+    ns_status status = mesh_parse(bytes, size, name,
+                                  &(nsi_mesh_sink){.hull = &hull, .allocator = allocator}, error);
     ns_status finished = nsi_hull_finish(&hull, out);
     if (status != NS_OK) *out = (nsi_mesh){0};
     if (status != NS_OK) return status;
@@ -462,7 +478,7 @@ ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name,
 ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, uint32_t most,
                             const ns_allocator* allocator, nsi_surface* out, ns_error* error) {
     *out = (nsi_surface){0};
-    sink to = {.surface = out, .allocator = allocator, .most = most};
+    nsi_mesh_sink to = {.surface = out, .allocator = allocator, .most = most};
     ns_status status = mesh_parse(bytes, size, name, &to, error);
     nsi_index_free(allocator, &to.places);
     if (status != NS_OK || out->triangles.count > 0) return status;
@@ -475,7 +491,7 @@ void nsi_surface_free(const ns_allocator* allocator, nsi_surface* surface) {
 }
 
 bool nsi_mesh_is_path(const char* path) {
-    return format_of(path) != OTHER;
+    return format_of(path) != NULL;
 }
 
 // What cannot be read need not be opened.
@@ -506,29 +522,4 @@ ns_status nsi_surface_read(const char* path, uint32_t most, const ns_allocator* 
     }
     nsi_array_free(allocator, &bytes);
     return status;
-}
-
-// ---- names -----------------------------------------------------------------------------------
-
-size_t nsi_mesh_path_size(const char* folder, const char* file) {
-    return strlen(folder) + strlen(file) + sizeof "../";
-}
-
-bool nsi_mesh_find(const char* folder, const char* file, char* out, size_t size) {
-    static const char* const packages[] = {"package://", "model://"};
-    const char* rest = strncmp(file, "file://", 7) == 0 ? file + 7 : file;
-    bool in_package = false;
-    for (int k = 0; k < 2; k++) {
-        size_t length = strlen(packages[k]);
-        if (strncmp(file, packages[k], length) != 0) continue;
-        rest = file + length + strcspn(file + length, "/");
-        rest += *rest == '/';
-        in_package = true;
-    }
-    bool absolute = rest[0] == '/' && !in_package;
-    snprintf(out, size, "%s%s", absolute ? "" : folder, rest);
-    if (nsi_file_exists(out)) return true;
-    if (!in_package) return false;
-    snprintf(out, size, "%s../%s", folder, rest);
-    return nsi_file_exists(out);
 }

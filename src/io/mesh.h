@@ -44,10 +44,13 @@ bool nsi_hull_add(nsi_hull* hull, const double vertex[3]);
 // @return NS_OK, NS_ERR_NOMEM
 ns_status nsi_hull_finish(nsi_hull* hull, nsi_mesh* out);
 
+// The formats that can be read, for messages.
+#define NSI_MESH_FORMATS ".stl, .obj, .ply or .dae"
+
 // Does the name have the ending of a format that can be read?
 bool nsi_mesh_is_path(const char* path);
 
-// Read an STL file, binary or text, or an OBJ file; the extension of the name selects the format.
+// Read an STL file, binary or text, an OBJ, PLY or COLLADA file; the extension of the name selects the format.
 // @return NS_OK; NS_ERR_UNSUPPORTED for another ending; NS_ERR_IO, NS_ERR_PARSE, NS_ERR_LIMIT,
 //         NS_ERR_NOMEM with a message that starts with the name
 ns_status nsi_mesh_read(const char* path, const ns_allocator* allocator, nsi_mesh* out,
@@ -74,14 +77,5 @@ ns_status nsi_surface_read(const char* path, uint32_t most, const ns_allocator* 
 ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, uint32_t most,
                             const ns_allocator* allocator, nsi_surface* out, ns_error* error);
 void nsi_surface_free(const ns_allocator* allocator, nsi_surface* surface);
-
-// ---- names -----------------------------------------------------------------------------------
-
-// Where the file is that a document in `folder` names: a name may start with a scheme, and that of a
-// package, whose folder we do not know, may stand for the document's folder or the one around it.
-// Absolute names are not changed. False when there is no such file.
-// @param out  (size) nsi_mesh_path_size() bytes
-size_t nsi_mesh_path_size(const char* folder, const char* file);
-bool nsi_mesh_find(const char* folder, const char* file, char* out, size_t size);
 
 #endif

@@ -381,73 +381,103 @@ bool nsi_reader_add_ground(nsi_reader* reader) {
 
 // ---- meshes ----------------------------------------------------------------------------------
 
-// Read the file of a mesh: NULL when there is none, without corners when it is of a format that is
-// not read. What is damaged is an error.
-static bool reader_read_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
-                             const nsi_mesh** out) {
-    *out = NULL;
-    size_t size = nsi_mesh_path_size(reader->folder, file);
-    char* path = nsi_arena_alloc(&reader->meshes, size);
-    if (!path) return nsi_reader_fail_nomem(reader);
-    if (!nsi_mesh_find(reader->folder, file, path, size)) return true;
-    nsi_mesh* mesh = nsi_arena_alloc(&reader->meshes, sizeof *mesh);
-    if (!mesh) return nsi_reader_fail_nomem(reader);
-    ns_error error;
-    ns_status status = nsi_mesh_read(path, &reader->allocator, mesh, &error);
-    *out = mesh;
-    return status == NS_ERR_UNSUPPORTED || pass_on(reader, element, status, &error);
-}
-
-// The corners of a mesh, read once.
-static bool find_corners(nsi_reader* reader, const nsi_xml_element* element, const char* file,
-                         const nsi_mesh** out) {
+// Where the file of a mesh is, looked for once.
+static bool locate_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                        nsi_reader_mesh** out) {
     uint32_t number = nsi_names_find(&reader->mesh_names, file);
     if (number != NSI_NONE) {
-        *out = reader->mesh_corners.data[number];
+        *out = reader->mesh_files.data[number];
         return true;
     }
     const char* name = nsi_arena_string(&reader->meshes, file, strlen(file));
-    if (!name) return nsi_reader_fail_nomem(reader);
-    if (!reader_read_mesh(reader, element, file, out)) return false;
-    if (!nsi_array_push(&reader->allocator, &reader->mesh_corners, *out)) {
+    nsi_reader_mesh* mesh = nsi_arena_alloc(&reader->meshes, sizeof *mesh);
+    if (!name || !mesh) return nsi_reader_fail_nomem(reader);
+    *mesh = (nsi_reader_mesh){.place = NSI_MESH_MISSING};
+
+    // A model from memory has no folder to look in.
+    if (reader->folder) {
+        char path[NSI_MESH_MAX_PATH];
+        const nsi_mesh_search search = {reader->folder, reader->options.package_paths,
+                                        reader->options.npackage_path};
+        mesh->place = nsi_mesh_find(&search, file, path);
+        if (mesh->place == NSI_MESH_FOUND) {
+            mesh->path = nsi_arena_string(&reader->meshes, path, strlen(path));
+            if (!mesh->path) return nsi_reader_fail_nomem(reader);
+        }
+    }
+    *out = mesh;
+    if (!nsi_array_push(&reader->allocator, &reader->mesh_files, mesh)) {
         return nsi_reader_fail_nomem(reader);
     }
     return nsi_names_add(reader, &reader->mesh_names, name, element);
 }
 
-// A mesh that is only to be looked at is read when a page is made; that it will not be there is said now.
-static bool note_missing_picture(nsi_reader* reader, const nsi_xml_element* element,
-                                 const ns_geom_def* geom) {
-    if (!reader->folder) return true;
-    size_t size = nsi_mesh_path_size(reader->folder, geom->mesh);
-    char* path = nsi_arena_alloc(&reader->meshes, size);
+// The corners of a mesh that was found, read once. A format that is not read has none; what is damaged
+// is an error.
+static bool read_corners(nsi_reader* reader, const nsi_xml_element* element,
+                         nsi_reader_mesh* mesh) {
+    if (!mesh->path || mesh->corners) return true;
+    nsi_mesh* corners = nsi_arena_alloc(&reader->meshes, sizeof *corners);
+    if (!corners) return nsi_reader_fail_nomem(reader);
+    ns_error error;
+    ns_status status = nsi_mesh_read(mesh->path, &reader->allocator, corners, &error);
+    mesh->corners = corners;
+    return status == NS_ERR_UNSUPPORTED || pass_on(reader, element, status, &error);
+}
+
+// What is not there, in words.
+static bool note_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                      const nsi_reader_mesh* mesh, const char* effect) {
     char quote[NSI_QUOTE_SIZE];
-    if (!path) return nsi_reader_fail_nomem(reader);
-    if (nsi_mesh_find(reader->folder, geom->mesh, path, size)) return true;
-    return nsi_reader_note(reader, element, "mesh file %s not found: the geometry is not drawn",
-                           nsi_quote(geom->mesh, strlen(geom->mesh), quote));
+    nsi_quote(file, strlen(file), quote);
+    const char* package;
+    size_t size = nsi_mesh_package(file, &package);
+    if (!reader->folder) {
+        return nsi_reader_note(reader, element,
+                               "mesh file %s cannot be found, since the model was not loaded from "
+                               "a file: %s",
+                               quote, effect);
+    }
+    if (mesh->place == NSI_MESH_OUTSIDE) {
+        return nsi_reader_note(reader, element,
+                               "mesh file %s is outside of the model's package and was not looked "
+                               "for; put it there, or name its folder by --package-path: %s",
+                               quote, effect);
+    }
+    if (mesh->path) {
+        return nsi_reader_note(reader, element, "mesh file %s is not %s: %s", quote,
+                               NSI_MESH_FORMATS, effect);
+    }
+    if (size == 0) {
+        return nsi_reader_note(reader, element, "mesh file %s not found: %s", quote, effect);
+    }
+    return nsi_reader_note(reader, element,
+                           "mesh file %s not found; name the folder of package %.*s by "
+                           "--package-path or ROS_PACKAGE_PATH: %s",
+                           quote, size < 60 ? (int)size : 60, package, effect);
 }
 
 bool nsi_reader_load_mesh(nsi_reader* reader, const nsi_xml_element* element, ns_geom_def* geom) {
-    const nsi_mesh* mesh = NULL; // no such file
+    nsi_reader_mesh* mesh;
     if (!geom->mesh) return true;
-    if (!geom->collision) return note_missing_picture(reader, element, geom);
-    if (reader->folder && !find_corners(reader, element, geom->mesh, &mesh)) return false;
-    if (mesh && mesh->count > 0) {
-        geom->vertices = mesh->corners;
-        geom->nvertex = mesh->count;
+    if (!locate_mesh(reader, element, geom->mesh, &mesh)) return false;
+    geom->path = mesh->path;
+
+    // A mesh that is only to be looked at is read when a page is made; that it will not be there is
+    // said now.
+    if (!geom->collision) {
+        return !reader->folder || (mesh->path && nsi_mesh_is_path(mesh->path)) ||
+               note_mesh(reader, element, geom->mesh, mesh, "the geometry is not drawn");
+    }
+    if (!read_corners(reader, element, mesh)) return false;
+    if (mesh->corners && mesh->corners->count > 0) {
+        geom->vertices = mesh->corners->corners;
+        geom->nvertex = mesh->corners->count;
         return true;
     }
-    const char* why = !reader->folder
-                          ? "cannot be found, since the model was not loaded from a file"
-                      : mesh ? "is neither .stl nor .obj"
-                             : "not found";
-    char quote[NSI_QUOTE_SIZE];
     geom->collision = false;
-    return nsi_reader_note(reader, element,
-                           "mesh file %s %s: the geometry does not touch anything; changes the "
-                           "motion",
-                           nsi_quote(geom->mesh, strlen(geom->mesh), quote), why);
+    return note_mesh(reader, element, geom->mesh, mesh,
+                     "the geometry does not touch anything; changes the motion");
 }
 
 // ---- sets of names ---------------------------------------------------------------------------
@@ -480,7 +510,7 @@ void nsi_names_free(const ns_allocator* allocator, nsi_names* names) {
 void nsi_reader_free(nsi_reader* reader) {
     nsi_array_free(&reader->allocator, &reader->links);
     nsi_array_free(&reader->allocator, &reader->actuators);
-    nsi_array_free(&reader->allocator, &reader->mesh_corners);
+    nsi_array_free(&reader->allocator, &reader->mesh_files);
     nsi_names_free(&reader->allocator, &reader->mesh_names);
     nsi_arena_free(&reader->meshes);
 }

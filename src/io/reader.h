@@ -7,6 +7,7 @@
 #define NSI_IO_READER_H
 
 #include "io/mesh.h"
+#include "io/mesh_path.h"
 #include "io/xml.h"
 #include "model/model_data.h"
 
@@ -21,6 +22,13 @@ typedef struct nsi_names {
     nsi_index index;
 } nsi_names;
 
+// The file of a mesh.
+typedef struct nsi_reader_mesh {
+    nsi_mesh_place place;
+    const char* path;        // NULL: it was not found
+    const nsi_mesh* corners; // NULL: not read yet
+} nsi_reader_mesh;
+
 typedef struct nsi_reader {
     nsi_xml* xml;
     ns_model_builder* builder;
@@ -31,7 +39,7 @@ typedef struct nsi_reader {
     NSI_ARRAY(const nsi_xml_element*) actuators; // of each actuator
     nsi_arena meshes;                            // files that have been read, with their names
     nsi_names mesh_names;
-    NSI_ARRAY(const nsi_mesh*) mesh_corners; // of each name; NULL: there is no such file
+    NSI_ARRAY(nsi_reader_mesh*) mesh_files; // of each name
     uint32_t nnotes;
     uint32_t nhollow; // links that move and have mass, but no inertia about some axis
     bool fill_hollow; // give them some

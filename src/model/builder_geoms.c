@@ -171,6 +171,10 @@ static bool keep_geom(ns_model_builder* builder, ns_geom_def* def) {
         def->mesh = nsi_builder_keep(builder, def->mesh);
         kept = kept && def->mesh;
     }
+    if (def->path) {
+        def->path = nsi_builder_keep(builder, def->path);
+        kept = kept && def->path;
+    }
 
     // Elevations of a height field.
     if (def->elevation) {

@@ -142,6 +142,7 @@ static void fill_geoms(filling* f) {
         geom.def.name = put_text(f->room, geom.def.name);
         geom.def.link = put_text(f->room, geom.def.link);
         geom.def.mesh = put_text(f->room, geom.def.mesh);
+        geom.def.path = put_text(f->room, geom.def.path);
         fill_vertices(f, &geom.def);
         fill_elevation(f, &geom.def);
         if (f->arrays) f->arrays->geoms[i] = geom;

@@ -45,16 +45,7 @@ static ns_status read_file(scene* s, const char* path, const ns_geom_def* def, s
 }
 
 static ns_status read_mesh(scene* s, const ns_geom_def* def, shape* to) {
-    if (!def->mesh || !s->model->folder) return NS_OK;
-    size_t size = nsi_mesh_path_size(s->model->folder, def->mesh);
-    char* path = nsi_alloc(s->allocator, size);
-    if (!path) return NS_ERR_NOMEM;
-    ns_status status = NS_OK;
-    if (nsi_mesh_find(s->model->folder, def->mesh, path, size)) {
-        status = read_file(s, path, def, to);
-    }
-    nsi_free(s->allocator, path);
-    return status;
+    return def->path ? read_file(s, def->path, def, to) : NS_OK;
 }
 
 // The triangles of a height field, in unit coordinates as the vertices of a mesh.

@@ -271,8 +271,8 @@ static void broken_files_say_what_is_wrong(void** state) {
         expect_error(cases[k].text, strlen(cases[k].text), cases[k].name, NS_ERR_PARSE,
                      cases[k].fragment);
     }
-    expect_error("v 0 0 0", 7, "a.dae", NS_ERR_UNSUPPORTED, "neither .stl nor .obj");
-    expect_error("v 0 0 0", 7, "obj", NS_ERR_UNSUPPORTED, "neither .stl nor .obj");
+    expect_error("v 0 0 0", 7, "a.3ds", NS_ERR_UNSUPPORTED, "is not .stl, .obj");
+    expect_error("v 0 0 0", 7, "obj", NS_ERR_UNSUPPORTED, "is not .stl, .obj");
 
     nsi_mesh mesh;
     ns_error error;
@@ -482,8 +482,9 @@ static void urdf_meshes_are_found(void** state) {
         "is not drawn",
         "line 18: <mesh> in <collision name=\"lost\"> mesh file \"nowhere.stl\" not found: the "
         "geometry does not touch anything; changes the motion",
-        "line 19: <mesh> in <collision name=\"other\"> mesh file \"urdf.urdf\" is neither .stl nor "
-        ".obj: the geometry does not touch anything; changes the motion",
+        "line 19: <mesh> in <collision name=\"other\"> mesh file \"urdf.urdf\" is not .stl, .obj, "
+        ".ply "
+        "or .dae: the geometry does not touch anything; changes the motion",
         "line 20: <mesh> in <collision name=\"folder\"> mesh file \"../mesh\" not found: the "
         "geometry does not touch anything; changes the motion",
     };

@@ -1,0 +1,251 @@
+// Where the file is that a model names as a mesh.
+
+#define _XOPEN_SOURCE 700 // realpath
+
+#include "io/mesh_path.h"
+
+#include "io/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct finder {
+    const nsi_mesh_search* search;
+    char home[NSI_MESH_MAX_PATH]; // of the model's file: absolute, without '/' at the end
+    uint32_t levels;              // folders above it that are searched
+    uint32_t within;              // folders above it that names with ".." may lead to
+    char rest[NSI_MESH_MAX_PATH]; // of the name, without "." and ".." except at the start
+    uint32_t up;                  // how many ".." these are, left out of `rest`
+    const char* package;          // (package_size) or NULL
+    size_t package_size;
+    char* out;
+} finder;
+
+// ---- names -----------------------------------------------------------------------------------
+
+size_t nsi_mesh_package(const char* name, const char** out) {
+    static const char* const schemes[] = {"package://", "model://"};
+    for (int k = 0; k < 2; k++) {
+        size_t length = strlen(schemes[k]);
+        if (strncmp(name, schemes[k], length) != 0) continue;
+        *out = name + length;
+        return strcspn(*out, "/\\");
+    }
+    return 0;
+}
+
+static bool is_slash(char c) {
+    return c == '/' || c == '\\'; // names written on Windows
+}
+
+// Take "." and ".." out of a name. ".." at the start is counted instead. False when it is too long.
+static bool normalise(const char* name, char out[NSI_MESH_MAX_PATH], uint32_t* up) {
+    size_t length = 0;
+    *up = 0;
+    while (*name) {
+        while (is_slash(*name)) name++;
+        size_t size = 0;
+        while (name[size] && !is_slash(name[size])) size++;
+        bool back = size == 2 && memcmp(name, "..", 2) == 0;
+        if (back && length > 0) {
+            while (length > 0 && out[length - 1] != '/') length--;
+            if (length > 0) length--;
+        } else if (back) {
+            (*up)++;
+        } else if (size > 0 && !(size == 1 && *name == '.')) {
+            if (length + size + 2 > NSI_MESH_MAX_PATH) return false;
+            if (length > 0) out[length++] = '/';
+            memcpy(out + length, name, size);
+            length += size;
+        }
+        name += size;
+    }
+    out[length] = '\0';
+    return true;
+}
+
+// ---- folders ---------------------------------------------------------------------------------
+
+// Cut the last part off an absolute path; false at the root.
+static bool cut_last(char* path) {
+    char* slash = strrchr(path, '/');
+    if (!slash) return false;
+    *slash = '\0';
+    return true;
+}
+
+// The folders above the model that may be searched, and how far up names may lead.
+static void measure(finder* f) {
+    const char* folder = f->search->folder;
+    f->home[0] = '\0';
+    char* real = realpath(*folder ? folder : ".", NULL);
+    if (real && strlen(real) < sizeof f->home) memcpy(f->home, real, strlen(real) + 1);
+    free(real);
+
+    const char* user = getenv("HOME");
+    char at[NSI_MESH_MAX_PATH], mark[NSI_MESH_MAX_PATH + 16];
+    memcpy(at, f->home, sizeof at);
+    bool found = false;
+    f->levels = f->within = 0;
+    for (uint32_t k = 0; k <= NSI_MESH_LEVELS; k++) {
+        if (at[0] == '\0' || (user && strcmp(at, user) == 0 && k > 0)) break;
+        f->levels = k;
+        snprintf(mark, sizeof mark, "%s/package.xml", at);
+        if (!found && nsi_file_exists(mark)) {
+            found = true;
+            f->within = k;
+        }
+        if (!cut_last(at)) break;
+    }
+    if (!found) f->within = f->levels > 0 ? 1 : 0;
+}
+
+// Is the k-th folder above the model's named like the package?
+static bool is_package(const finder* f, uint32_t k) {
+    char at[NSI_MESH_MAX_PATH];
+    memcpy(at, f->home, sizeof at);
+    while (k-- > 0) {
+        if (!cut_last(at)) return false;
+    }
+    const char* slash = strrchr(at, '/');
+    return slash && strlen(slash + 1) == f->package_size &&
+           memcmp(slash + 1, f->package, f->package_size) == 0;
+}
+
+// ---- attempts --------------------------------------------------------------------------------
+
+// Is there a file <folder>/<middle><rest>? `size` is the length of the folder's name.
+static bool attempt(finder* f, const char* folder, size_t size, const char* middle) {
+    bool slash = size > 0 && folder[size - 1] != '/';
+    int length = snprintf(f->out, NSI_MESH_MAX_PATH, "%.*s%s%s%s", (int)size, folder,
+                          slash ? "/" : "", middle, f->rest);
+    return length > 0 && length < NSI_MESH_MAX_PATH && nsi_file_exists(f->out);
+}
+
+// The same in the k-th folder above the model's.
+static bool attempt_above(finder* f, uint32_t k, const char* middle) {
+    char up[3 * (NSI_MESH_LEVELS + 1) + 1 + NSI_MESH_MAX_PATH] = "";
+    for (uint32_t i = 0; i < k; i++) memcpy(up + 3 * i, "../", 4);
+    snprintf(up + 3 * (size_t)k, sizeof up - 3 * (size_t)k, "%s", middle);
+    return attempt(f, f->search->folder, strlen(f->search->folder), up);
+}
+
+// The package's name as a folder.
+static void package_folder(const finder* f, const char* before, char out[NSI_MESH_MAX_PATH]) {
+    snprintf(out, NSI_MESH_MAX_PATH, "%s%.*s/", before, (int)f->package_size, f->package);
+}
+
+// A folder that is the package, or contains it.
+static bool attempt_package(finder* f, const char* folder, size_t size) {
+    while (size > 1 && folder[size - 1] == '/') size--;
+    size_t p = f->package_size;
+    bool ends = size >= p && memcmp(folder + size - p, f->package, p) == 0 &&
+                (size == p || folder[size - p - 1] == '/');
+    char middle[NSI_MESH_MAX_PATH];
+    package_folder(f, "", middle);
+    return (ends && attempt(f, folder, size, "")) || attempt(f, folder, size, middle);
+}
+
+// Each folder of a list separated by colons.
+static bool attempt_list(finder* f, const char* list, bool share) {
+    char middle[NSI_MESH_MAX_PATH];
+    package_folder(f, "share/", middle);
+    while (list && *list) {
+        size_t size = strcspn(list, ":");
+        bool found =
+            size > 0 && (share ? attempt(f, list, size, middle) : attempt_package(f, list, size));
+        if (found) return true;
+        list += size + (list[size] == ':');
+    }
+    return false;
+}
+
+static bool find_in_package(finder* f) {
+    char middle[NSI_MESH_MAX_PATH];
+    package_folder(f, "", middle);
+    for (uint32_t k = 0; k < f->search->npackage; k++) {
+        const char* folder = f->search->packages[k];
+        if (folder && attempt_package(f, folder, strlen(folder))) return true;
+    }
+    for (uint32_t k = 0; k <= f->levels; k++) {
+        if ((is_package(f, k) && attempt_above(f, k, "")) || attempt_above(f, k, middle))
+            return true;
+    }
+    if (attempt_list(f, getenv("ROS_PACKAGE_PATH"), false) ||
+        attempt_list(f, getenv("AMENT_PREFIX_PATH"), true)) {
+        return true;
+    }
+    for (uint32_t k = 0; k <= f->levels; k++) {
+        if (attempt_above(f, k, "")) return true;
+    }
+    return false;
+}
+
+// ---- absolute names --------------------------------------------------------------------------
+
+// Is the normalised absolute name, here without its first slash, inside the folder?
+static bool is_inside(const char* name, const char* folder, size_t size) {
+    char copy[NSI_MESH_MAX_PATH];
+    if (size == 0 || size >= sizeof copy) return false;
+    memcpy(copy, folder, size);
+    copy[size] = '\0';
+    char* real = realpath(copy, NULL);
+    size_t length = real ? strlen(real) : 0;
+    bool inside = length > 1 && strncmp(name, real + 1, length - 1) == 0 && name[length - 1] == '/';
+    free(real);
+    return inside;
+}
+
+static bool is_allowed(const finder* f) {
+    char root[NSI_MESH_MAX_PATH];
+    memcpy(root, f->home, sizeof root);
+    for (uint32_t k = 0; k < f->within; k++) cut_last(root);
+    if (is_inside(f->rest, root, strlen(root))) return true;
+    for (uint32_t k = 0; k < f->search->npackage; k++) {
+        const char* folder = f->search->packages[k];
+        if (folder && is_inside(f->rest, folder, strlen(folder))) return true;
+    }
+    static const char* const lists[] = {"ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"};
+    for (int i = 0; i < 2; i++) {
+        const char* list = getenv(lists[i]);
+        while (list && *list) {
+            size_t size = strcspn(list, ":");
+            if (is_inside(f->rest, list, size)) return true;
+            list += size + (list[size] == ':');
+        }
+    }
+    return false;
+}
+
+// ---- all -------------------------------------------------------------------------------------
+
+nsi_mesh_place nsi_mesh_find(const nsi_mesh_search* search, const char* name,
+                             char out[NSI_MESH_MAX_PATH]) {
+    finder f = {.search = search, .out = out};
+    f.package_size = nsi_mesh_package(name, &f.package);
+    const char* rest = strncmp(name, "file://", 7) == 0 ? name + 7 : name;
+    if (f.package_size > 0) rest = f.package + f.package_size;
+    if (!normalise(rest, f.rest, &f.up) || f.rest[0] == '\0') return NSI_MESH_MISSING;
+    measure(&f);
+
+    // In a package; one that is named ".." is none.
+    if (f.package_size > 0) {
+        bool dots = f.package_size <= 2 && strncmp(f.package, "..", f.package_size) == 0;
+        if (f.up > 0 || dots) return NSI_MESH_OUTSIDE;
+        return find_in_package(&f) ? NSI_MESH_FOUND : NSI_MESH_MISSING;
+    }
+
+    // Absolute.
+    if (rest[0] == '/') {
+        if (!is_allowed(&f)) return NSI_MESH_OUTSIDE;
+        return attempt(&f, "/", 1, "") ? NSI_MESH_FOUND : NSI_MESH_MISSING;
+    }
+
+    // Relative; what leads up is looked for there only.
+    if (f.up > f.within) return NSI_MESH_OUTSIDE;
+    if (f.up > 0) return attempt_above(&f, f.up, "") ? NSI_MESH_FOUND : NSI_MESH_MISSING;
+    for (uint32_t k = 0; k <= f.within; k++) {
+        if (attempt_above(&f, k, "")) return NSI_MESH_FOUND;
+    }
+    return NSI_MESH_MISSING;
+}
