@@ -51,11 +51,9 @@ static bool load_surface(nsi_mjcf* m, const nsi_xml_element* mesh, nsi_surface* 
     if (!reader->folder) return true;
 
     if (!nsi_mjcf_find_file(m, file, &path)) return false;
-    size_t size = nsi_mesh_path_size(reader->folder, path);
-    char* whole = nsi_arena_alloc(&m->strings, size);
-    if (!whole) return nsi_reader_fail_nomem(reader);
+    char whole[NSI_MESH_MAX_PATH];
     *fault = "has a file that is not found";
-    if (!nsi_mesh_find(reader->folder, path, whole, size)) return true;
+    if (nsi_reader_find_mesh(reader, path, whole) != NSI_MESH_FOUND) return true;
     ns_error error;
     ns_status status = nsi_surface_read(whole, MAX_TRIANGLES, &reader->allocator, out, &error);
     *fault = "has a file of a format that is not read";

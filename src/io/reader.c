@@ -381,6 +381,13 @@ bool nsi_reader_add_ground(nsi_reader* reader) {
 
 // ---- meshes ----------------------------------------------------------------------------------
 
+nsi_mesh_place nsi_reader_find_mesh(const nsi_reader* reader, const char* file,
+                                    char out[NSI_MESH_MAX_PATH]) {
+    const nsi_mesh_search search = {reader->folder, reader->options.package_paths,
+                                    reader->options.npackage_path};
+    return nsi_mesh_find(&search, file, out);
+}
+
 // Where the file of a mesh is, looked for once.
 static bool locate_mesh(nsi_reader* reader, const nsi_xml_element* element, const char* file,
                         nsi_reader_mesh** out) {
@@ -397,9 +404,7 @@ static bool locate_mesh(nsi_reader* reader, const nsi_xml_element* element, cons
     // A model from memory has no folder to look in.
     if (reader->folder) {
         char path[NSI_MESH_MAX_PATH];
-        const nsi_mesh_search search = {reader->folder, reader->options.package_paths,
-                                        reader->options.npackage_path};
-        mesh->place = nsi_mesh_find(&search, file, path);
+        mesh->place = nsi_reader_find_mesh(reader, file, path);
         if (mesh->place == NSI_MESH_FOUND) {
             mesh->path = nsi_arena_string(&reader->meshes, path, strlen(path));
             if (!mesh->path) return nsi_reader_fail_nomem(reader);

@@ -157,6 +157,10 @@ bool nsi_reader_exclude_contact(nsi_reader* reader, const nsi_xml_element* eleme
 // is noted, it takes no part in contact. They last as long as the reader.
 bool nsi_reader_load_mesh(nsi_reader* reader, const nsi_xml_element* element, ns_geom_def* geom);
 
+// Where the file of a mesh is that a model with a folder names.
+nsi_mesh_place nsi_reader_find_mesh(const nsi_reader* reader, const char* file,
+                                    char out[NSI_MESH_MAX_PATH]);
+
 // The ground, if it is wanted and there is none.
 bool nsi_reader_add_ground(nsi_reader* reader);
 
