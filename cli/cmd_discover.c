@@ -105,6 +105,10 @@ int cmd_discover(int argc, char** argv) {
         return cli_fail("%s", error.message);
     }
 
+    for (uint32_t k = 0; k < ns_discover_data_warning_count(d); k++) {
+        cli_note("warning: %s", ns_discover_data_warning(d, k));
+    }
+
     // Create the folder of the result, beside the fit file by default.
     char* made = output ? NULL : cli_beside(arguments.items[0], "_discover");
     const char* folder = output ? output : made;

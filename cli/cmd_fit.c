@@ -138,10 +138,14 @@ int cmd_fit(int argc, char** argv) {
     ns_fit* fit = NULL;
     ns_error error;
     if (ns_fit_load(c.file, c.threads, &fit, &error) != NS_OK) return cli_fail("%s", error.message);
+    for (uint32_t k = 0; k < ns_fit_data_warning_count(fit); k++) {
+        cli_note("warning: %s", ns_fit_data_warning(fit, k));
+    }
     // --check ends here.
     if (c.check) {
+        bool clean = ns_fit_data_warning_count(fit) == 0;
         ns_fit_free(fit);
-        printf("%s: nothing wrong\n", c.file);
+        printf("%s: %s\n", c.file, clean ? "nothing wrong" : "no errors; see the warnings");
         return cli_finish();
     }
 

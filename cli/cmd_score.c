@@ -156,6 +156,9 @@ static void print_notes(const score_command* r, const ns_scoring* s, bool text) 
         cli_note_integrator(ns_scoring_model(s, k), ns_scoring_system(s, k),
                             ns_scoring_integrator(s, k));
     }
+    for (uint32_t k = 0; k < ns_scoring_data_warning_count(s); k++) {
+        cli_note("warning: %s", ns_scoring_data_warning(s, k));
+    }
     for (uint32_t k = 0; k < ns_scoring_note_count(s) && !text; k++) { // the text has them
         cli_note("%s", ns_scoring_note(s, k));
     }

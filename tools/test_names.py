@@ -84,6 +84,7 @@ EXCEPTIONS = {
     "src/expr/native.c": "expr/test_random_graphs expr/test_program",
     "src/expr/regalloc.c": "expr/test_program expr/test_random_graphs",
     "src/io/mjcf_mesh.c": "io/test_mjcf_mass io/test_mujoco_files",
+    "src/fit/data_warnings.c": "cli/test_data cli/test_new_user",
     "src/fit/assemble.c": "fit/test_fit_run fit/test_spec",
     "src/fit/create_fit.c": "fit/test_fit_api",
     "src/fit/diagnostics.c": "fit/test_fit_report",

@@ -32,6 +32,10 @@ NS_API ns_status ns_discover_load(const char* path, uint32_t threads, ns_discove
                                   ns_error* error);
 NS_API void ns_discover_free(ns_discovery* discovery); ///< NULL is allowed
 
+/// Likely mistakes in the recordings (data_check.h), one line each; NULL for a number that is too large.
+NS_API uint32_t ns_discover_data_warning_count(const ns_discovery* discovery);
+NS_API const char* ns_discover_data_warning(const ns_discovery* discovery, uint32_t number);
+
 /// Called regularly from one thread with the current activity. Return true to stop the search and keep
 /// what was found so far.
 typedef bool ns_discover_observer(void* context, const char* activity, double seconds);

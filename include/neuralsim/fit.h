@@ -111,6 +111,8 @@ typedef struct ns_fit_result {
     uint32_t npath;                ///< iterations, too, where all have the same
     const char* const* path_names; ///< inputs
     uint32_t npath_name;
+    const char* const* data_warnings; ///< likely mistakes in the recordings, one line each
+    uint32_t ndata_warning;
     const char* const* notes; ///< bound hits, refused steps, kinks
     uint32_t nnote;
     double seconds;                   ///< all of it
@@ -227,6 +229,11 @@ NS_API ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* 
 ///         file and line; NS_ERR_NOMEM
 NS_API ns_status ns_fit_load(const char* path, uint32_t threads, ns_fit** out, ns_error* error);
 NS_API void ns_fit_free(ns_fit* fit); ///< NULL is allowed
+
+/// Likely mistakes in the recordings (data_check.h), one line each, the most severe first. A fit made by
+/// calls has none: ns_data_check_sets() checks its data. NULL for a number that is too large.
+NS_API uint32_t ns_fit_data_warning_count(const ns_fit* fit);
+NS_API const char* ns_fit_data_warning(const ns_fit* fit, uint32_t number);
 
 /// Let the next run start elsewhere: as if the file had another `initial` for this parameter, around
 /// which its prior, if it has one, is then centred. Its bounds and its size stay.

@@ -96,6 +96,11 @@ NS_API ns_scoring_channel ns_scoring_get_channel(const ns_scoring* scoring, uint
 NS_API uint32_t ns_scoring_recording_count(const ns_scoring* scoring);
 NS_API ns_scoring_recording ns_scoring_get_recording(const ns_scoring* scoring, uint32_t number);
 
+/// Likely mistakes in the recordings (data_check.h), one line each; NULL for a number that is too
+/// large.
+NS_API uint32_t ns_scoring_data_warning_count(const ns_scoring* scoring);
+NS_API const char* ns_scoring_data_warning(const ns_scoring* scoring, uint32_t number);
+
 /// Warnings: states that the data does not have.
 NS_API uint32_t ns_scoring_note_count(const ns_scoring* scoring);
 NS_API const char* ns_scoring_note(const ns_scoring* scoring, uint32_t number);

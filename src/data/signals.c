@@ -223,8 +223,10 @@ bool nsi_signals_create(ns_data_check* c) {
     if (!c->signals) return false;
     name_signals(c);
     find_velocities(c);
+    bool others = false;
+    for (uint32_t k = 0; k < c->nchannel; k++) others |= c->signals[k].state == NSI_NONE;
     quantity_units units = {c};
-    if (c->model) ns_model_quantities(c->model, NULL, take_unit, &units, NULL);
+    if (c->model && others) ns_model_quantities(c->model, NULL, take_unit, &units, NULL);
 
     // Room for the samples of a signal in all recordings.
     size_t most = 0;

@@ -266,6 +266,13 @@ ns_status ns_discover_run(ns_discovery* d, ns_discover_observer* observe, void* 
     return status;
 }
 
+uint32_t ns_discover_data_warning_count(const ns_discovery* d) {
+    return ns_fit_data_warning_count(d->fit);
+}
+const char* ns_discover_data_warning(const ns_discovery* d, uint32_t number) {
+    return ns_fit_data_warning(d->fit, number);
+}
+
 bool ns_discover_stopped(const ns_discovery* d) {
     return d->progress->stopped;
 }

@@ -80,6 +80,8 @@ static ns_status make_record(const ns_discovery* d, ns_text* out, ns_error* erro
     for (uint32_t k = 0; k < d->notes.count; k++) ns_json_text(j, NULL, d->notes.data[k].text);
     ns_json_close(j);
 
+    nsi_data_warnings_record(&d->fit->data_warnings, j);
+
     // Ranking: share of the residual that each place can explain.
     ns_json_open(j, "ranking", '[');
     for (uint32_t k = 0; k < d->ranks.count; k++) {
@@ -307,6 +309,8 @@ ns_status ns_discover_report(const ns_discovery* d, ns_report** out, ns_error* e
     if (status == NS_OK) {
         ns_report_add_fact(report, "model", d->fit->spec->model);
         add_search_fact(report, d);
+        const nsi_data_warnings* w = &d->fit->data_warnings;
+        nsi_data_warnings_report(w->texts.data, w->texts.count, report);
         report_found(report, d);
         report_residuals(report, d);
         report_ranking(report, d);

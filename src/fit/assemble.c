@@ -379,6 +379,8 @@ void ns_fit_free(ns_fit* f) {
         ns_dataset_free((ns_dataset*)f->data[role]);
     }
 
+    nsi_data_warnings_free(&f->data_warnings);
+
     // Models come last: systems and parameters refer to them.
     ns_data_map_free(f->map);
     ns_blueprint_free(f->blueprint);

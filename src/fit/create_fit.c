@@ -283,6 +283,7 @@ ns_status ns_fit_create(const ns_fit_spec* spec, ns_fit** out, ns_error* error) 
     ns_fit* f = nsi_alloc_zeroed(&memory, sizeof *f);
     if (!f) return nsi_fail_nomem(error);
     f->allocator = memory;
+    f->data_warnings.arena.allocator = memory;
     f->threads = spec->threads;
 
     // Borrowed from the caller, who frees them after the fit.

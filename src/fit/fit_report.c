@@ -2,6 +2,7 @@
 
 #include "fit/fit_report.h"
 
+#include "fit/data_warnings.h"
 #include "fit/posterior_report.h"
 #include "fit/prediction_traces.h"
 #include "io/file.h"
@@ -246,6 +247,7 @@ ns_status nsi_result_report(const nsi_result* a, ns_motion* moves,
 
     // Sections in reading order: estimates, identifiability, prediction error, convergence.
     if (status == NS_OK) {
+        nsi_data_warnings_report(a->data_warnings.data, a->data_warnings.count, report);
         report_parameters(report, a);
         report_coefficients(report, a);
         nsi_posterior_report(report, a);
@@ -313,6 +315,8 @@ static nsi_result record_of_view(const ns_fit_result* v) {
     a.path.count = v->npath;
     a.path_names.data = (const char**)v->path_names;
     a.path_names.count = v->npath_name;
+    a.data_warnings.data = (const char**)v->data_warnings;
+    a.data_warnings.count = v->ndata_warning;
     a.notes.data = (const char**)v->notes;
     a.notes.count = v->nnote;
 

@@ -81,6 +81,16 @@ static ns_status describe_fit(ns_fit* f, ns_error* error) {
         if (channel->weight > 0.0 && !(channel->sigma > 0.0)) a->noise_known = false;
     }
 
+    // What the checks said of the recordings.
+    a->data_warnings.count = 0;
+    for (uint32_t k = 0; k < f->data_warnings.texts.count; k++) {
+        const char* warning = f->data_warnings.texts.data[k];
+        warning = nsi_arena_string(&a->arena, warning, strlen(warning));
+        if (!warning || !nsi_array_push(&a->allocator, &a->data_warnings, warning)) {
+            return nsi_fail_nomem(error);
+        }
+    }
+
     // Network weights count if some stage optimises them.
     a->nweight = 0;
     for (uint32_t k = 0; k < f->spec->stages.count; k++) {
@@ -276,6 +286,15 @@ ns_status nsi_fit_get_result(ns_fit* f, nsi_objective* e, ns_error* error) {
 
 const ns_fit_result* ns_fit_get_result(const ns_fit* f) {
     return f && f->has_result ? &f->view : NULL;
+}
+
+uint32_t ns_fit_data_warning_count(const ns_fit* f) {
+    return f->data_warnings.texts.count;
+}
+
+const char* ns_fit_data_warning(const ns_fit* f, uint32_t number) {
+    const nsi_data_warnings* w = &f->data_warnings;
+    return number < w->texts.count ? w->texts.data[number] : NULL;
 }
 
 const char* ns_fit_title(const ns_fit* f) {

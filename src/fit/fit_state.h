@@ -4,6 +4,7 @@
 #define NSI_FIT_FIT_STATE_H
 
 #include "fit/checkpoint.h"
+#include "fit/data_warnings.h"
 #include "fit/portable.h"
 #include "fit/result.h"
 #include "fit/spec.h"
@@ -33,6 +34,7 @@ struct ns_fit {
     ns_data_map* map;
     bool by_calls;                         // parameters and data are the caller's
     const ns_dataset* data[NS_ROLE_COUNT]; // NULL: none
+    nsi_data_warnings data_warnings;       // of files
     ns_parameters* parameters;
     ns_system* system;
     nsi_problem* problem;

@@ -178,7 +178,20 @@ static ns_status check_file(const ns_fit* f, const nsi_fit_spec_file* file, cons
     return nsi_fit_fail_at(f, file->node, NS_ERR_PARSE, what, error);
 }
 
-static ns_status load_data(ns_fit* f, ns_error* error) {
+// Likely mistakes in the recordings.
+static ns_status check_data(ns_fit* f, ns_error* error) {
+    ns_dataset* sets[NS_ROLE_COUNT];
+    const char* names[NS_ROLE_COUNT];
+    for (int role = 0; role < NS_ROLE_COUNT; role++) {
+        sets[role] = (ns_dataset*)f->data[role];
+        names[role] = ns_choice_name(&ns_data_roles, role);
+    }
+    return nsi_data_warnings_check(&f->data_warnings, sets, names, NS_ROLE_COUNT,
+                                   f->variants[0].model, error);
+}
+
+// @param check  look for mistakes in the recordings
+static ns_status load_data(ns_fit* f, bool check, ns_error* error) {
     nsi_fit_spec* p = f->spec;
     const ns_model* model = f->variants[0].model;
 
@@ -201,6 +214,7 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
         if (p->files[role].count == 0) continue;
         status = ns_dataset_create(f->map, period, &f->allocator, &data, error);
         f->data[role] = data;
+        if (status == NS_OK && check) nsi_dataset_keep_rows(data);
 
         for (uint32_t k = 0; status == NS_OK && k < p->files[role].count; k++) {
             const nsi_fit_spec_file* file = &p->files[role].data[k];
@@ -214,6 +228,8 @@ static ns_status load_data(ns_fit* f, ns_error* error) {
         // Later roles are resampled to it.
         if (status == NS_OK) period = ns_dataset_period(f->data[role]);
     }
+
+    if (status == NS_OK && check) status = check_data(f, error);
 
     // Noise is added to training data only; scores use the recording as it is.
     if (status == NS_OK && p->noise > 0.0) {
@@ -375,7 +391,9 @@ static ns_status make_variables(ns_fit* f, ns_error* error) {
 
 ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes* changes,
                        ns_fit** out, ns_error* error) {
+    // The variations of a study have the recordings of the file itself: these were checked.
     static const nsi_fit_changes none = {0};
+    bool check = changes == NULL;
     if (!changes) changes = &none;
     *out = NULL;
 
@@ -389,6 +407,7 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
 
     // From here on ns_fit_free() releases everything.
     f->allocator = memory;
+    f->data_warnings.arena.allocator = memory;
     f->threads = threads;
     nsi_result_init(&memory, &f->result);
     f->spec = changes->spec;
@@ -400,7 +419,7 @@ ns_status nsi_fit_open(const char* path, uint32_t threads, const nsi_fit_changes
 
     // Changes of seeds and weights come before any system is made.
     if (status == NS_OK) status = change_weights(f, changes, error);
-    if (status == NS_OK) status = load_data(f, error);
+    if (status == NS_OK) status = load_data(f, check, error);
     if (status == NS_OK) status = load_errors(f, error);
     if (status == NS_OK) status = load_measures(f, error);
     if (status == NS_OK) nsi_fit_choose_timestep(f);

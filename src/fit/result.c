@@ -31,6 +31,7 @@ void nsi_result_free(nsi_result* result) {
     nsi_array_free(&memory, &result->history);
     nsi_array_free(&memory, &result->path);
     nsi_array_free(&memory, &result->path_names);
+    nsi_array_free(&memory, &result->data_warnings);
     nsi_array_free(&memory, &result->notes);
     nsi_arena_free(&result->arena);
     nsi_result_init(&memory, result);
@@ -83,6 +84,8 @@ ns_fit_result nsi_result_view(const nsi_result* a) {
                            .npath = a->path.count,
                            .path_names = a->path_names.data,
                            .npath_name = a->path_names.count,
+                           .data_warnings = a->data_warnings.data,
+                           .ndata_warning = a->data_warnings.count,
                            .notes = a->notes.data,
                            .nnote = a->notes.count,
                            .seconds = a->seconds,

@@ -31,8 +31,9 @@ typedef struct nsi_result {
     ns_score before[NS_ROLE_COUNT], after[NS_ROLE_COUNT]; // windows 0: no such data
     NSI_ARRAY(ns_fit_phase) phases;
     NSI_ARRAY(ns_fit_history_point) history;
-    NSI_ARRAY(ns_sparsity_point) path; // at the end of each stage with a penalty; along its
-    NSI_ARRAY(const char*) path_names; // iterations, too, where all have the same
+    NSI_ARRAY(ns_sparsity_point) path;    // at the end of each stage with a penalty; along its
+    NSI_ARRAY(const char*) path_names;    // iterations, too, where all have the same
+    NSI_ARRAY(const char*) data_warnings; // likely mistakes in the recordings
     NSI_ARRAY(const char*) notes;     // what a reader should know: bound hits, refused steps, kinks
     const char* unreliable_gradients; // windows of the last stage, in words; NULL: none
     const char *failure, *doubts;     // as of ns_fit_result

@@ -283,6 +283,8 @@ ns_status nsi_result_json(const nsi_result* a, ns_text* out, ns_error* error) {
     // Of stages with a penalty.
     json_set(&w, root, "path_names", json_of_texts(&w, a->path_names.data, a->path_names.count));
     json_set(&w, root, "path", json_of_path(&w, a));
+    json_set(&w, root, "data_warnings",
+             json_of_texts(&w, a->data_warnings.data, a->data_warnings.count));
     json_set(&w, root, "notes", json_of_texts(&w, a->notes.data, a->notes.count));
 
     // One line per member and list item, so that files can be read and compared.

@@ -333,13 +333,23 @@ static void read_path(record_reader* r, const json_t* root) {
     leave_list(r);
 }
 
+static const char* text_item(record_reader* r, const json_t* list, const char* key, size_t k) {
+    enter_item(r, key, k);
+    return read_text(r, json_array_get(list, k), "");
+}
+
 static void read_notes(record_reader* r, const json_t* root) {
     nsi_result* a = r->out;
     const json_t* list;
-    size_t count = record_list(r, root, "notes", MAX_PHASES, &list);
+    size_t count = record_list(r, root, "data_warnings", MAX_PHASES, &list);
     for (size_t k = 0; k < count && r->status == NS_OK; k++) {
-        enter_item(r, "notes", k);
-        const char* text = read_text(r, json_array_get(list, k), "");
+        const char* text = text_item(r, list, "data_warnings", k);
+        if (!nsi_array_push(&a->allocator, &a->data_warnings, text)) fault_memory(r);
+    }
+    leave_list(r);
+    count = record_list(r, root, "notes", MAX_PHASES, &list);
+    for (size_t k = 0; k < count && r->status == NS_OK; k++) {
+        const char* text = text_item(r, list, "notes", k);
         if (!nsi_array_push(&a->allocator, &a->notes, text)) fault_memory(r);
     }
     leave_list(r);

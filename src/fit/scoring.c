@@ -2,6 +2,8 @@
 
 #include "fit/scoring_state.h"
 
+#include "data/map.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -135,8 +137,14 @@ static ns_status scoring_load_data(ns_scoring* s, ns_error* error) {
     if (status == NS_OK) {
         status = ns_dataset_create(s->map, o->period, &s->allocator, &s->data, error);
     }
+    if (status == NS_OK) nsi_dataset_keep_rows(s->data);
     for (uint32_t k = 0; status == NS_OK && k < o->nfile; k++) {
         status = ns_dataset_add(s->data, o->files[k], NULL, error);
+    }
+    if (status == NS_OK) {
+        ns_dataset* sets[] = {s->data};
+        const char* names[] = {""};
+        status = nsi_data_warnings_check(&s->data_warnings, sets, names, 1, model, error);
     }
     if (status != NS_OK || ns_dataset_channel_count(s->data) > 0) return status;
     return nsi_fail(
@@ -420,8 +428,11 @@ ns_status ns_scoring_run(const char* model, const ns_scoring_options* options, n
     ns_allocator memory = ns_default_allocator();
     ns_scoring* s = nsi_alloc_zeroed(&memory, sizeof *s);
     if (!s) return nsi_fail_nomem(error);
-    *s = (ns_scoring){
-        .allocator = memory, .arena = {.allocator = memory}, .model = model, .options = *options};
+    *s = (ns_scoring){.allocator = memory,
+                      .arena = {.allocator = memory},
+                      .data_warnings = {.arena = {.allocator = memory}},
+                      .model = model,
+                      .options = *options};
 
     // Load the robots and the data, simulate them together, and predict.
     status = scoring_load_robots(s, error);
@@ -461,6 +472,7 @@ void ns_scoring_free(ns_scoring* s) {
     }
     nsi_free(&memory, s->robots);
     nsi_hybrid_free(&s->file);
+    nsi_data_warnings_free(&s->data_warnings);
     nsi_array_free(&memory, &s->notes);
     nsi_arena_free(&s->arena);
     nsi_free(&memory, s);
@@ -499,6 +511,12 @@ ns_scoring_recording ns_scoring_get_recording(const ns_scoring* s, uint32_t numb
     const nsi_recording_error* e = &s->result.recordings[number];
     const char* name = ns_dataset_recording(s->data, number)->name;
     return (ns_scoring_recording){name, e->rmse_q, e->rmse_qd, e->samples};
+}
+uint32_t ns_scoring_data_warning_count(const ns_scoring* s) {
+    return s->data_warnings.texts.count;
+}
+const char* ns_scoring_data_warning(const ns_scoring* s, uint32_t number) {
+    return number < s->data_warnings.texts.count ? s->data_warnings.texts.data[number] : NULL;
 }
 uint32_t ns_scoring_note_count(const ns_scoring* s) {
     return s->notes.count;

@@ -62,6 +62,8 @@ static ns_status make_scoring_record(const ns_scoring* s, ns_text* out, ns_error
     }
     ns_json_close(j);
 
+    nsi_data_warnings_record(&s->data_warnings, j);
+
     // How they were predicted.
     ns_json_count(j, "predictions", total.predictions);
     ns_json_count(j, "lost", total.lost);
@@ -203,6 +205,7 @@ ns_status ns_scoring_report(const ns_scoring* s, ns_report** out, ns_error* erro
     if (status == NS_OK) status = make_scoring_record(s, &record, error);
     if (status == NS_OK) {
         add_scoring_facts(report, s);
+        nsi_data_warnings_report(s->data_warnings.texts.data, s->data_warnings.texts.count, report);
         report_horizons(report, s);
         report_channels(report, s);
         report_recordings(report, s);

@@ -3,6 +3,7 @@
 #ifndef NSI_FIT_SCORING_STATE_H
 #define NSI_FIT_SCORING_STATE_H
 
+#include "fit/data_warnings.h"
 #include "io/hybrid_file.h"
 #include "neuralsim/data.h"
 #include "neuralsim/scoring.h"
@@ -32,6 +33,7 @@ struct ns_scoring {
     const char **names, **units; // (nchannel)
     nsi_predict_options predict;
     nsi_prediction result;
+    nsi_data_warnings data_warnings;
     NSI_ARRAY(const char*) notes;
 };
 

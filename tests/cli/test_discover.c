@@ -69,6 +69,24 @@ static void json_has_the_numbers(void** state) {
     run_bad("plot out", 1, "this is a discovery; see its report.html");
 }
 
+static void likely_mistakes_in_the_data_are_warnings(void** state) {
+    (void)state;
+    record("--set link/link1/mass=0.7");
+    tempdir_write("leak.yaml", "model: " MODEL "\nintegrator: rk4\ntimestep: 0.02\n"
+                               "data: {train: [data.csv], test: [data.csv]}\n");
+    run_ok("discover leak.yaml -o leak --threads 1");
+    static const char said[] = "100 % of this test data is train data, too";
+    assert_says(last.err, "neuralsim: warning: ");
+    assert_says(last.err, said);
+    assert_says(last.out, "\nData\n");
+    char *json = tempdir_read("leak/result.json"), *page = tempdir_read("leak/report.html");
+    assert_says(json, "\"data_warnings\"");
+    assert_says(json, said);
+    assert_says(page, said);
+    free(json);
+    free(page);
+}
+
 // What docs/discover.md says of the example.
 static void the_example_lacks_seven_things(void** state) {
     (void)state;
@@ -168,6 +186,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damping_is_found),
         cmocka_unit_test(json_has_the_numbers),
+        cmocka_unit_test(likely_mistakes_in_the_data_are_warnings),
         cmocka_unit_test(the_example_lacks_seven_things),
         cmocka_unit_test(nothing_is_an_answer),
         cmocka_unit_test(an_older_answer_is_removed),

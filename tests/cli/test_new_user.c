@@ -155,6 +155,169 @@ static void mistakes_score_three_of_three(void** state) {
     assert_int_equal(missed, 0);
 }
 
+// ---- mistakes in the data ------------------------------------------------------------------------
+
+// The rows of the recording, each changed as a mistake would.
+typedef struct row {
+    int trajectory, number; // number: in the trajectory
+    double t, slide, hinge, push;
+} row;
+
+static void write_rows(const char* name, const char* header, bool (*change)(row*)) {
+    char* recording = file_text(CARTPOLE "recording.csv");
+    nsi_text_builder text = {.allocator = ns_default_allocator()};
+    nsi_text_add(&text, "%s\n", header);
+    row r = {.trajectory = -1};
+    for (char* at = strchr(recording, '\n'); at && at[1]; at = strchr(at + 1, '\n')) {
+        row next = {0};
+        if (sscanf(at + 1, "%d,%lf,%lf,%lf,%lf", &next.trajectory, &next.t, &next.slide,
+                   &next.hinge, &next.push) != 5) {
+            continue;
+        }
+        next.number = next.trajectory == r.trajectory ? r.number + 1 : 0;
+        r = next;
+        if (change && !change(&next)) continue;
+        char line[200];
+        snprintf(line, sizeof line, "%d,%.9g,%.6f,%.6f,%.9g\n", next.trajectory, next.t, next.slide,
+                 next.hinge, next.push);
+        nsi_text_add(&text, "%s", line);
+    }
+    nsi_text_add_bytes(&text, "", 1);
+    tempdir_write(name, text.text.data);
+    nsi_array_free(&text.allocator, &text.text);
+    free(recording);
+}
+
+static bool in_milliseconds(row* r) {
+    r->t *= 1e3;
+    return true;
+}
+static bool lost_sample(row* r) {
+    if (r->trajectory == 1 && r->number == 100) r->hinge = 99.0;
+    return true;
+}
+static bool frozen_sensor(row* r) {
+    static double before;
+    bool frozen = r->trajectory == 2 && r->number > 60 && r->number < 100;
+    if (frozen) r->slide = before;
+    before = r->slide;
+    return true;
+}
+static bool lost_rows(row* r) {
+    return r->number < 100 || r->number >= 150;
+}
+static bool in_degrees(row* r) {
+    r->hinge *= 57.29577951308232;
+    return true;
+}
+static bool in_millimetres(row* r) {
+    r->slide *= 1e3;
+    return true;
+}
+
+static const char header[] = "traj,t,slide,hinge,push";
+
+typedef struct data_mistake {
+    const char *from, *to; // in the map; NULL: as it is
+    const char* data;      // of the fit file
+    const char *what, *where, *help;
+} data_mistake;
+
+#define TRAIN(file) "data: {map: d.yaml, train: [" file "]}\n"
+
+static const data_mistake data_mistakes[] = {
+    {NULL, NULL, TRAIN("ms.csv"), "the time seems to be in milliseconds", "ms.csv",
+     "write `time: t * 0.001` in the map"},
+    {"hinge, sigma", "hinge_deg, sigma", TRAIN("deg.csv"), "seems to be in degrees",
+     "deg.csv: joint/hinge/position", "write hinge_deg * deg in the map"},
+    {"slide, sigma", "slide_mm, sigma", TRAIN("mm.csv"), "seems to be in mm",
+     "mm.csv: joint/slide/position", "write slide_mm * mm in the map"},
+    {"value: hinge", "value: 'atan2(sin(hinge + 3), cos(hinge + 3))'", TRAIN("recording.csv"),
+     "jumps by a whole turn", "recording.csv:", "write unwrap("},
+    {"tau0: push", "tau0: -push", TRAIN("recording.csv"), "its sign seems wrong", "tau0",
+     "change its sign in the map"},
+    {"observe:", "observe:\n  joint/slide/velocity: {value: '3 * rate(slide, 11, 3)'}",
+     TRAIN("recording.csv"), "times this velocity", "joint/slide/velocity", "check units"},
+    {"observe:", "observe:\n  joint/slide/velocity: {value: 'shift(rate(slide, 11, 3), 6)'}",
+     TRAIN("recording.csv"), "late relative to joint/slide/position", "joint/slide/velocity",
+     "write shift("},
+    {NULL, NULL, TRAIN("lost.csv"), "away from both neighbours",
+     "lost.csv:352: joint/hinge/position", "make these cells empty"},
+    {NULL, NULL, TRAIN("frozen.csv"), "the same value for up to 0.",
+     "frozen.csv:562:", "leave that part of the file out"},
+    {NULL, NULL, TRAIN("gap.csv"), "20 % of the rows are missing", "gap.csv:102:", "max_gap"},
+    {NULL, NULL, TRAIN("recording.csv, copy.csv"), "of its samples are those of", "copy.csv",
+     "remove one"},
+    {NULL, NULL, "data: {map: d.yaml, train: [recording.csv], test: [recording.csv]}\n",
+     "of this test data is train data, too", "recording.csv", "use other recordings"},
+};
+
+static void write_data_mistakes(void) {
+    write_rows("ms.csv", header, in_milliseconds);
+    write_rows("deg.csv", "traj,t,slide,hinge_deg,push", in_degrees);
+    write_rows("mm.csv", "traj,t,slide_mm,hinge,push", in_millimetres);
+    write_rows("lost.csv", header, lost_sample);
+    write_rows("frozen.csv", header, frozen_sensor);
+    write_rows("gap.csv", header, lost_rows);
+    write_rows("copy.csv", header, NULL);
+}
+
+// `fit --check` warns; so do `fit`, `discover`, `score` and `data`, below.
+static void data_mistakes_score_three_of_three(void** state) {
+    (void)state;
+    write_data_mistakes();
+    uint32_t count = sizeof data_mistakes / sizeof *data_mistakes, missed = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        const data_mistake* m = &data_mistakes[k];
+        char fit[400];
+        write_changed("d.yaml", map, m->from ? m->from : "time", m->from ? m->to : "time");
+        snprintf(fit, sizeof fit, MODEL "%s" MASS, m->data);
+        tempdir_write("f.yaml", fit);
+        program_result r = program_run(tempdir(), "fit f.yaml --check");
+        const char* parts[] = {m->what, m->where, m->help};
+        int score = 0;
+        for (int i = 0; i < 3; i++) score += strstr(r.err, parts[i]) != NULL;
+        bool good = score == 3 && r.code == 0 && strstr(r.err, "neuralsim: warning: ");
+        if (!good) print_error("%u: %d of 3, exit code %d: %s\n", k, score, r.code, r.err);
+        missed += !good;
+        program_result_free(&r);
+    }
+    assert_int_equal(missed, 0);
+
+    // Good data: not a word.
+    tempdir_write("d.yaml", map);
+    tempdir_write("f.yaml", MODEL TRAIN("recording.csv") MASS);
+    program_result r = program_run(tempdir(), "fit f.yaml --check");
+    assert_string_equal(r.err, "");
+    program_result_free(&r);
+}
+
+// On the terminal, on the page and in result.json, by every command that reads recordings.
+static void warnings_are_everywhere(void** state) {
+    (void)state;
+    static const char said[] = "deg.csv: joint/hinge/position: it seems to be in degrees";
+    write_data_mistakes();
+    write_changed("d.yaml", map, "hinge, sigma", "hinge_deg, sigma");
+    tempdir_write("f.yaml", MODEL TRAIN("deg.csv") MASS "train: {iterations: 1}\n");
+    program_result r = program_run(tempdir(), "fit f.yaml -o warned");
+    assert_says(r.err, said);
+    assert_says(r.out, "\nData\n");
+    program_result_free(&r);
+    char *page = tempdir_read("warned/report.html"), *record = tempdir_read("warned/result.json");
+    assert_says(page, "it seems to be in degrees");
+    assert_says(record, "\"data_warnings\": [\"");
+    free(page);
+    free(record);
+    run_ok("plot warned");
+    run_ok("score model.xml --data deg.csv --map d.yaml --horizon 5");
+    assert_says(last.err, said);
+    run_ok("score model.xml --data deg.csv --map d.yaml --horizon 5 --json");
+    assert_says(last.out, "\"data_warnings\": [");
+    assert_says(last.out, said);
+    run_ok("data deg.csv --map d.yaml --model model.xml");
+    assert_says(last.out, said);
+}
+
 // ---- fits that fail ------------------------------------------------------------------------------
 
 // Mass alone cannot explain what was recorded, without damping and with another inertia.
@@ -211,6 +374,8 @@ static void names_by_joint_are_taken_everywhere(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mistakes_score_three_of_three),
+        cmocka_unit_test(data_mistakes_score_three_of_three),
+        cmocka_unit_test(warnings_are_everywhere),
         cmocka_unit_test(a_failed_fit_says_so_first),
         cmocka_unit_test(names_by_joint_are_taken_everywhere),
     };

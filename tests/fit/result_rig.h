@@ -133,6 +133,7 @@ static inline void make_sample(const ns_allocator* memory, nsi_result* a) {
         ns_sparsity_point point = {k, 50, 1e-3 * (k + 1), 0.1, 0.3 + k, norms[k]};
         assert_true(nsi_array_push(&a->allocator, &a->path, point));
     }
+    assert_true(nsi_array_push(&a->allocator, &a->data_warnings, hostile));
     assert_true(nsi_array_push(&a->allocator, &a->notes, hostile));
     assert_true(nsi_array_push(&a->allocator, &a->notes, broken));
     a->noise_known = true;

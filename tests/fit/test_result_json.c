@@ -31,12 +31,15 @@ static void json_has_it_all(void** state) {
     ns_text text = show(nsi_result_json, &a);
     json_t* root = parse(&text);
 
-    static const char* const keys[] = {
-        "title",     "model",   "treatment",  "setting",      "citation",    "unreliable_gradients",
-        "failure",   "doubts",  "complete",   "seconds",      "sigma",       "noise_known",
-        "residuals", "weights", "parameters", "coefficients", "correlation", "directions",
-        "before",    "after",   "phases",     "history",      "path_names",  "path",
-        "notes"};
+    static const char* const keys[] = {"title",         "model",       "treatment",
+                                       "setting",       "citation",    "unreliable_gradients",
+                                       "failure",       "doubts",      "complete",
+                                       "seconds",       "sigma",       "noise_known",
+                                       "residuals",     "weights",     "parameters",
+                                       "coefficients",  "correlation", "directions",
+                                       "before",        "after",       "phases",
+                                       "history",       "path_names",  "path",
+                                       "data_warnings", "notes"};
     size_t count = 0;
     const char* key;
     json_t* value;
@@ -102,6 +105,7 @@ static void json_has_it_all(void** state) {
         assert_number(get(point, "value"), a.history.data[k].value);
         assert_int_equal(json_integer_value(get(point, "phase")), k / 1500);
     }
+    assert_string_equal(json_string_value(json_array_get(get(root, "data_warnings"), 0)), hostile);
     assert_string_equal(json_string_value(json_array_get(get(root, "notes"), 0)), hostile);
     json_decref(root);
     ns_text_free(&text);

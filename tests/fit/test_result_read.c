@@ -106,6 +106,10 @@ static void assert_same_answer(const nsi_result* is, const nsi_result* was) {
         for (uint32_t i = 0; i < was->path_names.count; i++)
             assert_true(a->norms[i] == b->norms[i]);
     }
+    assert_int_equal(is->data_warnings.count, was->data_warnings.count);
+    for (uint32_t k = 0; k < was->data_warnings.count; k++) {
+        assert_text(is->data_warnings.data[k], was->data_warnings.data[k]);
+    }
     assert_int_equal(is->notes.count, was->notes.count);
     for (uint32_t k = 0; k < was->notes.count; k++) {
         assert_text(is->notes.data[k], was->notes.data[k]);
