@@ -181,12 +181,17 @@ static void print_tree(const ns_model* model, const inspect_additions* a, const 
     }
 }
 
+// The joint, tendon or site of an actuator.
+static const char* acts_on(const ns_actuator_def* a) {
+    return a->joint ? a->joint : a->tendon ? a->tendon : a->site;
+}
+
 static void print_actuators(const ns_model* model, const inspect_additions* added) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nu; i++) {
         const ns_actuator_def shown = inspect_actuator(model, added, i), *a = &shown;
         if (i == 0) printf("\nactuators\n");
         printf("  u%-3u %-20s %s on %s, gear %g", i, a->name,
-               ns_choice_name(&ns_actuator_types, (int)a->type), a->joint, a->gear);
+               ns_choice_name(&ns_actuator_types, (int)a->type), acts_on(a), a->gear);
         print_if("kp", a->kp);
         print_if("kd", a->kd);
         if (a->type == NS_ACTUATOR_GENERAL) {
@@ -503,7 +508,7 @@ static void json_actuator(ns_json* j, const ns_actuator_def* a) {
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", a->name);
     ns_json_text(j, "type", ns_choice_name(&ns_actuator_types, (int)a->type));
-    ns_json_text(j, "joint", a->joint);
+    ns_json_text(j, a->joint ? "joint" : a->tendon ? "tendon" : "site", acts_on(a));
     ns_json_number(j, "gear", a->gear);
     ns_json_number(j, "kp", a->kp);
     ns_json_number(j, "kd", a->kd);

@@ -90,6 +90,9 @@ typedef struct ns_link_def {
     double inertia[6]; ///< xx yy zz xy xz yz about the centre of mass, axes of the link, kg m^2.
                        ///< Must be physical: positive semidefinite, triangle inequalities
 
+    double
+        gravity_compensation; ///< share of the link's weight that is held up; 1: floats. Default 0
+
     const char* joint;        ///< unique among joints; NULL: "<link>_joint"
     ns_joint_type joint_type; ///< default NS_JOINT_FIXED
     ns_pose origin;           ///< default identity; a floating joint's is only its start pose
@@ -258,6 +261,45 @@ typedef struct ns_contact_def {
 
 NS_API ns_contact_def ns_default_contact_def(void);
 
+/// A named frame on a link: where sensors, tendons and actuators are attached.
+typedef struct ns_site_def {
+    const char* name; ///< unique among sites
+    const char* link; ///< NULL or "world" for the world
+    ns_pose pose;     ///< in the link's frame. Default identity
+} ns_site_def;
+
+NS_API ns_site_def ns_default_site_def(void);
+
+/// What a tendon is made of. Either each part names a joint with an axis, and the length is the sum of
+/// coefficient * q (a fixed tendon); or parts are sites, and pulleys between them, and the length is the sum of the
+/// distances between successive sites of a branch, divided by the divisor of its pulley (a spatial tendon).
+typedef struct ns_tendon_part {
+    const char* joint; ///< of a fixed tendon
+    const char* site;  ///< of a spatial one; neither: a pulley, at which a new branch begins
+    double factor;     ///< coefficient of a joint, divisor (positive) of a pulley
+} ns_tendon_part;
+
+/// Choose automatically: the length at which all joints are at their `rest`.
+#define NS_TENDON_AUTO (-1.0)
+
+typedef struct ns_tendon_def {
+    const char* name; ///< unique among tendons
+    const ns_tendon_part* parts;
+    uint32_t npart;
+    double stiffness; ///< N/m, or of a fixed tendon whatever its lengths are. Default 0
+    double damping;   ///< N s/m. Default 0
+    double rest;      ///< the spring acts below this length and above rest + slack. Default
+    double slack;     ///< NS_TENDON_AUTO, 0
+    double
+        friction; ///< Coulomb friction, N: friction * tanh(velocity / friction_velocity). Default 0
+    double friction_velocity; ///< m/s. Default 0.01
+    bool limited;             ///< soft limits of the length. Default false
+    double lower, upper;
+    double limit_stiffness, limit_damping; ///< as of joints. Default NS_LIMIT_AUTO
+} ns_tendon_def;
+
+NS_API ns_tendon_def ns_default_tendon_def(void);
+
 /// Actuator laws: the scalar force of an actuator. `s` is its input: the control, or the activation where
 /// `dynamics` makes one of it. Length x and velocity v are those of its transmission: gear q and
 /// gear qd on a joint with an axis. The joint feels gear times the force. The motor of a
@@ -285,7 +327,13 @@ extern NS_API const ns_choices ns_actuator_dynamics_types;
 
 typedef struct ns_actuator_def {
     const char* name;  ///< NULL: "<joint>_motor", followed by its number where that is taken
-    const char* joint; ///< a joint with coordinates of its own
+    const char* joint; ///< a joint with coordinates of its own; or one of the next two
+    const char* tendon;
+    const char*
+        site; ///< force gear * direction[0..2] and torque gear * direction[3..5], in its frame
+    const char*
+        refsite; ///< of a site: the force and torque act between the two, in this one's frame; x is
+                 ///< the site's position in it along direction[0..2]. Default NULL
     ns_actuator_type type;
     double gear;          ///< default 1
     double kp, kd;        ///< default 0
@@ -366,8 +414,10 @@ typedef struct ns_world_def {
     double gravity[3];        ///< m/s^2. Default 0 0 -9.81
     double timestep;          ///< s. Default 0.001
     ns_integrator integrator; ///< default NS_INTEGRATOR_EULER
-    double density;           ///< of the medium, kg/m^3; kept, no force yet. Default 0
-    double viscosity;         ///< of the medium, Pa s; kept, no force yet. Default 0
+    double density;           ///< of the medium, kg/m^3; its drag acts on links by their equivalent
+                              ///< boxes (docs/models.md). Default 0
+    double viscosity;         ///< of the medium, Pa s. Default 0
+    double wind[3];           ///< velocity of the medium, m/s. Default 0
 } ns_world_def;
 
 NS_API ns_world_def ns_default_world_def(void);
@@ -396,6 +446,13 @@ NS_API ns_status ns_model_builder_add_actuator(ns_model_builder* builder,
 /// After all links and actuators.
 NS_API ns_status ns_model_builder_add_keyframe(ns_model_builder* builder,
                                                const ns_keyframe_def* keyframe, ns_error* error);
+
+NS_API ns_status ns_model_builder_add_site(ns_model_builder* builder, const ns_site_def* site,
+                                           ns_error* error);
+
+/// A tendon of earlier joints or sites.
+NS_API ns_status ns_model_builder_add_tendon(ns_model_builder* builder, const ns_tendon_def* tendon,
+                                             ns_error* error);
 
 /// A pair of geometries that can touch; of earlier geometries.
 NS_API ns_status ns_model_builder_add_contact(ns_model_builder* builder,
@@ -466,7 +523,7 @@ typedef struct ns_model_sizes {
     uint32_t nequality; ///< equality constraints, inactive ones included
     uint32_t nparam;    ///< parameters
     uint32_t nignored;  ///< notes on what was ignored
-    uint32_t nkeyframe;
+    uint32_t nsite, ntendon, nkeyframe;
 } ns_model_sizes;
 
 NS_API ns_model_sizes ns_model_get_sizes(const ns_model* model);
@@ -480,6 +537,8 @@ NS_API const ns_geom_def* ns_model_geom(const ns_model* model, uint32_t number);
 NS_API const ns_actuator_def* ns_model_actuator(const ns_model* model, uint32_t number);
 NS_API const ns_contact_def* ns_model_contact(const ns_model* model, uint32_t number);
 NS_API const ns_equality_def* ns_model_equality(const ns_model* model, uint32_t number);
+NS_API const ns_site_def* ns_model_site(const ns_model* model, uint32_t number);
+NS_API const ns_tendon_def* ns_model_tendon(const ns_model* model, uint32_t number);
 NS_API const char* ns_model_ignored(const ns_model* model, uint32_t number);
 
 /// Equations of a constraint: 1, 3 or 6; 0 when it is inactive.
@@ -537,11 +596,13 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   upper, limit_stiffness, limit_damping
 ///   actuator/<a>/gear, kp, kd; where the actuator has them: time_constant, gain/0..2, bias/0..2,
 ///   control_lower, control_upper, force_lower, force_upper, activation_lower, activation_upper
+///   tendon/<t>/stiffness, damping, rest, slack, friction, friction_velocity, lower, upper,
+///   limit_stiffness, limit_damping
 ///   geom/<g>/origin/x..z and origin/rx ry rz (as for joints), and its sizes: radius, half_length,
 ///   half/x..z, height, half_thickness, scale/x..z; of geometries that are in a pair
 ///   contact/<pair>/mu, restitution, baumgarte_alpha, baumgarte_beta, max_push, cfm, margin,
 ///   mu_torsion, mu_rolling, stiffness, damping, exponent, mu_static, transition_velocity
-///   world/gravity/x..z
+///   world/gravity/x..z; with a density or viscosity: world/density, viscosity, wind/x..z
 ///   equality/<e>/coefficient/0..4 of type joint; equality/<e>/anchor_a/x..z, anchor_b/x..z of the
 ///   others, and rotation/x..z of a weld (a rotation vector, added to the orientation of anchor_a, so 0)
 /// What a parameter is, and whose: of a link and of the joint that carries it, of an actuator, of
@@ -577,7 +638,9 @@ typedef enum ns_param_kind {
     NS_PARAM_ACTUATOR_LIMIT,  ///< of control, force and activation
     NS_PARAM_EQUALITY_ANCHOR, ///< component: x y z of anchor_a, then of anchor_b
     NS_PARAM_EQUALITY_ROTATION,
-    NS_PARAM_EQUALITY_COEFFICIENT
+    NS_PARAM_EQUALITY_COEFFICIENT,
+    NS_PARAM_MEDIUM, ///< of the world: density, viscosity, wind x y z
+    NS_PARAM_TENDON  ///< component: its number among those of a tendon
 } ns_param_kind;
 
 typedef struct ns_param {

@@ -35,67 +35,65 @@ ns_expr nsi_observed(ns_expr x, const char* unit, const char* format, ...) {
 }
 
 // Beyond a limit: a spring and damper that only push back.
-static ns_expr limit_force(const nsi_robot* robot, uint32_t link, ns_expr q, ns_expr qd) {
-    ns_expr zero = ns_const(0.0);
-    if (!robot->model->links[link].def.limited) return zero;
-    ns_expr k = nsi_robot_param(robot, link, NSI_JOINT_LIMIT_STIFFNESS);
-    ns_expr d = nsi_robot_param(robot, link, NSI_JOINT_LIMIT_DAMPING);
-    ns_expr below = ns_sub(nsi_robot_param(robot, link, NSI_JOINT_LOWER), q);
-    ns_expr above = ns_sub(q, nsi_robot_param(robot, link, NSI_JOINT_UPPER));
-    ns_expr damping = ns_mul(d, qd);
+ns_expr nsi_limit_force(ns_expr q, ns_expr qd, const ns_expr range[2], const ns_expr gains[2]) {
+    ns_expr zero = ns_const(0.0), k = gains[0];
+    ns_expr below = ns_sub(range[0], q), above = ns_sub(q, range[1]);
+    ns_expr damping = ns_mul(gains[1], qd);
     ns_expr up = ns_max(ns_sub(ns_mul(k, below), damping), zero);
     ns_expr down = ns_max(ns_add(ns_mul(k, above), damping), zero);
     return ns_sub(ns_select(ns_gt(below, zero), up, zero),
                   ns_select(ns_gt(above, zero), down, zero));
 }
 
+static ns_expr joint_limit_force(const nsi_robot* robot, uint32_t link, ns_expr q, ns_expr qd) {
+    const nsi_link* l = &robot->model->links[link];
+    if (!l->def.limited) return ns_const(0.0);
+    const ns_expr* p = robot->param + l->param;
+    return nsi_limit_force(q, qd, p + NSI_JOINT_LOWER, p + NSI_JOINT_LIMIT_STIFFNESS);
+}
+
 // How friction f resists the velocity over a step. Its derivative is not enough: it vanishes beyond
 // friction_velocity, where a step that friction ends would overshoot, and tremble for ever. The secant
 // -f / qd is the larger one and cannot reverse the velocity, whatever inertia the joint moves.
-static ns_expr friction_slope(const nsi_robot* robot, uint32_t link, ns_expr f, ns_expr qd) {
+ns_expr nsi_friction_slope(const nsi_robot* robot, ns_expr f, ns_expr qd, ns_expr velocity) {
     if (nsi_robot_is_zero(robot, f)) return ns_const(0.0);
     ns_expr tangent, small = ns_const(1e-4); // the two differ by 1e-8 of themselves there
     ns_gradient(f, 1, &qd, &tangent);
-    ns_expr near = ns_mul(small, nsi_robot_param(robot, link, NSI_JOINT_FRICTION_VELOCITY));
+    ns_expr near = ns_mul(small, velocity);
     ns_expr slides = ns_gt(ns_abs(qd), near);
     ns_expr secant = ns_div(f, ns_select(slides, qd, ns_const(1.0)));
     return ns_neg(ns_select(slides, secant, tangent));
 }
 
 // How a limit resists the velocity: its damping, and what its stiffness gains during the step.
-static ns_expr limit_slope(const nsi_robot* robot, ns_expr f, ns_expr q, ns_expr qd, double dt) {
+ns_expr nsi_limit_slope(const nsi_robot* robot, ns_expr f, ns_expr q, ns_expr qd, double dt) {
     if (nsi_robot_is_zero(robot, f)) return ns_const(0.0);
     ns_expr at[2] = {q, qd}, slope[2];
     ns_gradient(f, 2, at, slope);
     return ns_neg(ns_add(slope[1], ns_mul(ns_const(dt), slope[0])));
 }
 
-// Passive forces of velocity k of a joint: those that are stiff by themselves, and the others.
-typedef struct passive_force {
-    ns_expr smooth, stiff;
-    ns_expr slope; // of the stiff ones, without what networks change in them
-} passive_force;
-
-static passive_force find_passive_force(const nsi_robot* robot, uint32_t link, uint32_t k,
-                                        ns_expr q, ns_expr qd, double dt) {
+// Passive forces of velocity k of a joint.
+static nsi_passive_force find_passive_force(const nsi_robot* robot, uint32_t link, uint32_t k,
+                                            ns_expr q, ns_expr qd, double dt) {
     const nsi_link* l = &robot->model->links[link];
     ns_expr damping = nsi_robot_param(robot, link, NSI_JOINT_DAMPING);
     ns_expr friction = nsi_robot_param(robot, link, NSI_JOINT_FRICTION);
     ns_expr velocity = nsi_robot_param(robot, link, NSI_JOINT_FRICTION_VELOCITY);
-    passive_force p;
+    nsi_passive_force p;
 
     // Names below "force", since joint/<j>/damping and friction are those of parameters.
     p.smooth = nsi_named_force(ns_neg(ns_mul(damping, qd)), l, k, "force/damping");
     ns_expr slip = ns_tanh(ns_div(qd, velocity));
     ns_expr rubbing = ns_neg(ns_mul(friction, slip));
-    p.slope = friction_slope(robot, link, rubbing, qd);
+    p.slope = nsi_friction_slope(robot, rubbing, qd, velocity);
     p.stiff = nsi_named_force(rubbing, l, k, "force/friction");
     if (nsi_joint_get(l->def.joint_type)->info.has_axis) {
         ns_expr stretch = ns_sub(q, nsi_robot_param(robot, link, NSI_JOINT_REST));
         ns_expr spring = ns_neg(ns_mul(nsi_robot_param(robot, link, NSI_JOINT_STIFFNESS), stretch));
-        ns_expr limit = limit_force(robot, link, q, qd);
+        ns_expr limit = joint_limit_force(robot, link, q, qd);
         p.smooth = ns_add(p.smooth, nsi_named_force(spring, l, k, "force/spring"));
-        p.slope = ns_add(p.slope, limit_slope(robot, limit, q, qd, dt));
+        p.slope = ns_add(p.slope, nsi_limit_slope(robot, limit, q, qd, dt));
         p.stiff = ns_add(p.stiff, nsi_named_force(limit, l, k, "force/limit"));
     }
     return p;
@@ -103,8 +101,8 @@ static passive_force find_passive_force(const nsi_robot* robot, uint32_t link, u
 
 // Add the passive forces of a joint's velocity, `ratio` times that of the model.
 static void add_passive_force(const nsi_robot* robot, uint32_t link, uint32_t k, ns_expr q,
-                              ns_expr qd, ns_expr ratio, double dt, passive_force* into) {
-    passive_force p = find_passive_force(robot, link, k, q, qd, dt);
+                              ns_expr qd, ns_expr ratio, double dt, nsi_passive_force* into) {
+    nsi_passive_force p = find_passive_force(robot, link, k, q, qd, dt);
     into->smooth = ns_add(into->smooth, ns_mul(ratio, p.smooth));
     into->stiff = ns_add(into->stiff, ns_mul(ratio, p.stiff));
     into->slope = ns_add(into->slope, ns_mul(ns_mul(ratio, ratio), p.slope));
@@ -158,10 +156,10 @@ ns_expr* nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_exp
     uint32_t nv = model->sizes.nv;
     ns_expr* coupling = NULL;
     ns_expr* drive = nsi_robot_zeros(robot, nv);
-    passive_force* added = nsi_robot_alloc(robot, nv, sizeof *added);
+    nsi_passive_force* added = nsi_robot_alloc(robot, nv, sizeof *added);
     if (!added || !drive) return NULL;
     ns_expr zero = ns_const(0.0), one = ns_const(1.0);
-    for (uint32_t k = 0; k < nv; k++) added[k] = (passive_force){zero, zero, zero};
+    for (uint32_t k = 0; k < nv; k++) added[k] = (nsi_passive_force){zero, zero, zero};
 
     // Springs, dampers, friction and limits.
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
@@ -180,6 +178,8 @@ ns_expr* nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_exp
     // Actuators.
     nsi_actuator_forces(robot, u, state, dt, drive, implicit == NSI_IMPLICIT ? &coupling : NULL);
     for (uint32_t k = 0; k < nv; k++) added[k].smooth = ns_add(added[k].smooth, drive[k]);
+
+    nsi_tendon_forces(robot, dt, implicit, added, &coupling);
 
     // How the sum resists the velocity; then the total.
     for (uint32_t k = 0; k < nv; k++) {

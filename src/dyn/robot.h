@@ -140,6 +140,31 @@ typedef enum nsi_implicit {
 ns_expr* nsi_joint_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* state, double dt,
                           nsi_implicit implicit, ns_expr* tau, ns_expr* slope);
 
+// Forces along a velocity of the model: those that are stiff by themselves, and the others.
+typedef struct nsi_passive_force {
+    ns_expr smooth, stiff;
+    ns_expr slope; // of the stiff ones, without what networks change in them
+} nsi_passive_force;
+
+// A soft limit at coordinate q: `range` are its ends, `gains` stiffness and damping.
+ns_expr nsi_limit_force(ns_expr q, ns_expr qd, const ns_expr range[2], const ns_expr gains[2]);
+
+// How friction f = -friction * tanh(qd / velocity), and a soft limit f, resist a change of qd over a step.
+ns_expr nsi_friction_slope(const nsi_robot* robot, ns_expr f, ns_expr qd, ns_expr velocity);
+ns_expr nsi_limit_slope(const nsi_robot* robot, ns_expr f, ns_expr q, ns_expr qd, double dt);
+
+// ---- medium.c ------------------------------------------------------------------------------
+
+// Add compensated gravity and the drag of the medium to the forces on bodies (nlink), in their frames.
+void nsi_medium_forces(const nsi_robot* robot, force* external);
+
+// ---- tendons.c -----------------------------------------------------------------------------
+
+// Add the forces of all tendons to `added` (nv), and how they resist along pairs of velocities to
+// `coupling` (nv x nv, off the diagonal), made when there is any.
+void nsi_tendon_forces(const nsi_robot* robot, double dt, nsi_implicit implicit,
+                       nsi_passive_force* added, ns_expr** coupling);
+
 // ---- actuators.c ---------------------------------------------------------------------------
 
 // The control of an actuator as it acts: within its limits. For a series-elastic one this is its

@@ -1,7 +1,7 @@
 // Read the part of MJCF that a tree of rigid bodies needs:
 //
 //   compiler  angle, autolimits, eulerseq, folders of files, masses and inertias
-//   option    timestep, gravity, integrator, density, viscosity, cone; flags gravity and contact
+//   option    timestep, gravity, integrator, density, viscosity, wind, cone; flags gravity and contact
 //   default   classes, nested, for joints, geoms, actuators, meshes, materials; class, childclass
 //   include   files, nested (mjcf_include.c)
 //   worldbody frame, replicate (mjcf_frame.c), body, inertial, joint (hinge, slide, ball, free), freejoint, geom; extensions:
@@ -11,7 +11,8 @@
 //             extension: the contact law of a pair and its parameters
 //   equality  joint, connect, weld (mjcf_equality.c)
 //   keyframe  key: qpos, qvel, ctrl (mjcf_keyframe.c)
-//   actuator  motor, position, velocity, intvelocity, damper, general on joints (mjcf_actuator.c)
+//   tendon    fixed; spatial with sites and pulleys (mjcf_tendon.c)
+//   actuator  motor, position, velocity, intvelocity, damper, general (mjcf_actuator.c)
 //
 // Everything else is listed as ignored. How bodies become links:
 //
@@ -35,7 +36,11 @@
 // What moves an actuator differently from its force law.
 #define ACTUATOR_CHANGING                                                                          \
     "dyntype dynprm actdim actrange actlimited actearly timeconst delay nsample inheritrange "     \
-    "dampratio tendon site body cranksite slidersite refsite damping armature"
+    "dampratio body cranksite slidersite damping armature"
+#define TENDON "limited range frictionloss stiffness damping springlength rgba width material group"
+#define TENDON_CHANGING                                                                            \
+    "solreflimit solimplimit solreffriction solimpfriction margin armature actuatorfrcrange "      \
+    "actuatorfrclimited"
 #define ACTIVATION "actlimited actrange"
 
 // Softness of contact and joints, of which nsi_mjcf_note_softness() tells.
@@ -55,12 +60,12 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      "strippath coordinate balanceinertia boundmass boundinertia settotalmass exactmeshinertia "
      "fitaabb discardvisual fusestatic convexhull usethread",
      "alignfree"},
-    {"mujoco", "option", "timestep gravity integrator density viscosity cone",
-     "wind actuatorgroupdisable"},
+    {"mujoco", "option", "timestep gravity integrator density viscosity wind cone",
+     "actuatorgroupdisable"},
     {"option", "flag", "gravity contact",
      "limit frictionloss passive spring damper actuation clampctrl"},
     {"mujoco", "worldbody", "", NULL},
-    {in_bodies, "body", "name pos childclass " ORIENTATION, "mocap gravcomp"},
+    {in_bodies, "body", "name pos childclass gravcomp " ORIENTATION, "mocap"},
     {in_bodies, "frame", "name pos childclass " ORIENTATION, NULL},
     {in_bodies, "replicate", "count offset euler sep childclass", NULL},
     {in_bodies, "geom",
@@ -103,6 +108,16 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"default", "equality", "active solref solimp", NULL},
     {"mujoco", "keyframe", "", NULL},
     {"keyframe", "key", "name qpos qvel ctrl", "act mpos mquat"},
+    {in_bodies, "site", "name class pos type size rgba group material " ORIENTATION, "fromto"},
+    {"default", "site", "pos type size rgba group material " ORIENTATION, "fromto"},
+    {"mujoco", "tendon", "", NULL},
+    {"default", "tendon", TENDON, TENDON_CHANGING},
+    {"tendon", "fixed", "name class " TENDON, TENDON_CHANGING},
+    {"tendon", "spatial", "name class " TENDON, TENDON_CHANGING},
+    {"fixed", "joint", "joint coef", NULL},
+    {"spatial", "site", "site", NULL},
+    {"spatial", "pulley", "divisor", NULL},
+    {"spatial", "geom", "geom sidesite", NULL},
     {"mujoco", "actuator", "", NULL},
     {in_actuators, "motor", NSI_MJCF_ACTUATOR, ACTUATOR_CHANGING},
     {in_actuators, "position", NSI_MJCF_ACTUATOR " kp kv dampratio timeconst inheritrange",
@@ -118,8 +133,7 @@ const nsi_schema_row nsi_mjcf_schema[] = {
 };
 
 // Not read though they change the motion.
-static const char changing[] =
-    "tendon deformable flex skin adhesion muscle cylinder plugin dcmotor";
+static const char changing[] = "deformable flex skin adhesion muscle cylinder plugin dcmotor";
 // Without these the model would lack bodies.
 static const char refused[] = "composite flexcomp attach";
 
@@ -237,6 +251,7 @@ static bool read_option(nsi_mjcf* m) {
             !nsi_reader_vector(reader, element, "gravity", world.gravity) ||
             !nsi_mjcf_number(m, c, "density", &world.density) ||
             !nsi_mjcf_number(m, c, "viscosity", &world.viscosity) ||
+            !nsi_reader_vector(reader, element, "wind", world.wind) ||
             !nsi_mjcf_word(m, c, "integrator", integrators, &integrator)) {
             return false;
         }
@@ -251,14 +266,6 @@ static bool read_option(nsi_mjcf* m) {
                  "motion"))) {
             return false;
         }
-        // Fluid forces.
-        if ((world.density != 0.0 || world.viscosity != 0.0) &&
-            !nsi_reader_note(reader, element,
-                             "density and viscosity: forces of the medium are not represented; "
-                             "changes the motion")) {
-            return false;
-        }
-
         // Flags switch gravity and contact off.
         const nsi_xml_element* flag = nsi_xml_child(element, "flag");
         for (; flag; flag = nsi_xml_next(flag, "flag")) {
@@ -301,8 +308,9 @@ bool nsi_mjcf_read(nsi_reader* reader) {
                 nsi_mjcf_note_softness(&m) && nsi_mjcf_expand_frames(&m) && read_option(&m) &&
                 nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&
                 nsi_mjcf_collect_pairs(&m) && nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) &&
-                nsi_mjcf_read_actuators(&m) && nsi_mjcf_read_contacts(&m) &&
-                nsi_mjcf_read_equalities(&m) && nsi_mjcf_read_keyframes(&m);
+                nsi_mjcf_read_tendons(&m) && nsi_mjcf_read_actuators(&m) &&
+                nsi_mjcf_read_contacts(&m) && nsi_mjcf_read_equalities(&m) &&
+                nsi_mjcf_read_keyframes(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);

@@ -9,7 +9,8 @@
 
 // Attributes that actuators of all kinds have.
 #define NSI_MJCF_ACTUATOR                                                                          \
-    "name class joint jointinparent gear ctrlrange ctrllimited forcerange forcelimited"
+    "name class joint jointinparent tendon site refsite gear ctrlrange ctrllimited forcerange "    \
+    "forcelimited"
 
 extern const nsi_schema_row nsi_mjcf_schema[];
 
@@ -21,6 +22,8 @@ typedef enum nsi_mjcf_kind {
     NSI_MJCF_MATERIAL,
     NSI_MJCF_PAIR,
     NSI_MJCF_EQUALITY,
+    NSI_MJCF_SITE,
+    NSI_MJCF_TENDON,
     NSI_MJCF_MOTOR, // actuators from here on
     NSI_MJCF_POSITION,
     NSI_MJCF_VELOCITY,
@@ -81,7 +84,7 @@ typedef struct nsi_mjcf {
     const char* mesh_folder;
     bool strip_path; // of file names
     bool contact;    // false: disabled by a flag
-    uint32_t nbodies, nreplicates;
+    uint32_t nbodies, nreplicates, ntendons;
 } nsi_mjcf;
 
 // ---- mjcf_include.c --------------------------------------------------------------------------
@@ -223,6 +226,13 @@ bool nsi_mjcf_note_softness(nsi_mjcf* m);
 
 // Pairs and exclusions; after geoms.
 bool nsi_mjcf_read_contacts(nsi_mjcf* m);
+
+// ---- mjcf_tendon.c: sites and tendons --------------------------------------------------------
+
+// The sites directly in a body or in the world, on a link.
+bool nsi_mjcf_add_sites(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,
+                        const char* link);
+bool nsi_mjcf_read_tendons(nsi_mjcf* m); // after joints and sites
 
 // ---- mjcf_actuator.c -------------------------------------------------------------------------
 

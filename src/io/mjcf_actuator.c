@@ -159,17 +159,22 @@ static bool read_transmission(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def
     uint32_t count;
     if (!nsi_mjcf_numbers(m, c, "gear", 1, 6, gear, &count)) return false;
 
-    // A joint, with the torque's direction in its own frame or in its parent's.
+    // A joint, with the torque's direction in its own frame or in its parent's; a tendon; a site.
     const char* in_parent = nsi_xml_value(c.element, "jointinparent");
     def->joint = in_parent ? in_parent : nsi_xml_value(c.element, "joint");
     def->in_parent = in_parent != NULL;
-    *known = def->joint != NULL;
+    def->tendon = nsi_xml_value(c.element, "tendon");
+    def->site = nsi_xml_value(c.element, "site");
+    def->refsite = nsi_xml_value(c.element, "refsite");
+    *known = def->joint || def->tendon || def->site;
     if (!*known) {
         return nsi_reader_note(m->reader, c.element,
-                               "does not act on a joint and is not represented; changes the "
-                               "motion");
+                               "does not act on a joint, tendon or site and is not represented; "
+                               "changes the motion");
     }
-    if (nsi_model_builder_joint_has_no_axis(m->reader->builder, def->joint)) {
+    bool is_ball =
+        def->joint && nsi_model_builder_joint_has_no_axis(m->reader->builder, def->joint);
+    if (is_ball || def->site) {
         memcpy(def->direction, gear, sizeof gear);
     } else {
         def->gear = gear[0];

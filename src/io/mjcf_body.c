@@ -189,6 +189,7 @@ static bool mjcf_add_links(nsi_mjcf* m, const nsi_xml_element* element, const ns
         if (last) {
             j->def.name = body->name;
             j->def.mass = body->mass;
+            j->def.gravity_compensation = body->gravity_compensation;
             memcpy(j->def.com, body->com, sizeof body->com);
             memcpy(j->def.inertia, body->inertia, sizeof body->inertia);
             return nsi_reader_add_link(m->reader, j->element, &j->def);
@@ -278,13 +279,16 @@ static bool add_body(nsi_mjcf* m, const open_body* parent, const nsi_xml_element
     nsi_mjcf_geoms geoms = {0};
     m->needs_mass = nsi_mjcf_needs_geom_mass(m, element);
     // The order matters: several joints need names before links are chained.
-    bool added = nsi_mjcf_pose(m, nsi_mjcf_plain(element), &def.origin) &&
-                 read_joints(m, element, out->class_number, !parent->link, joints, &njoints) &&
-                 mjcf_name_joints(m, def.name, joints, njoints) &&
-                 nsi_mjcf_read_geoms(m, element, out->class_number, &geoms) &&
-                 nsi_mjcf_body_inertia(m, element, &geoms, &def) &&
-                 mjcf_add_links(m, element, &def, joints, njoints) &&
-                 nsi_mjcf_add_geoms(m, &geoms, def.name);
+    bool added =
+        nsi_mjcf_pose(m, nsi_mjcf_plain(element), &def.origin) &&
+        nsi_mjcf_number(m, nsi_mjcf_plain(element), "gravcomp", &def.gravity_compensation) &&
+        read_joints(m, element, out->class_number, !parent->link, joints, &njoints) &&
+        mjcf_name_joints(m, def.name, joints, njoints) &&
+        nsi_mjcf_read_geoms(m, element, out->class_number, &geoms) &&
+        nsi_mjcf_body_inertia(m, element, &geoms, &def) &&
+        mjcf_add_links(m, element, &def, joints, njoints) &&
+        nsi_mjcf_add_geoms(m, &geoms, def.name) &&
+        nsi_mjcf_add_sites(m, element, out->class_number, def.name);
 
     // Geoms are copied into the model.
     nsi_array_free(&m->reader->allocator, &geoms);
@@ -320,7 +324,8 @@ bool nsi_mjcf_read_worldbody(nsi_mjcf* m) {
         nsi_mjcf_geoms geoms = {0};
         m->needs_mass = false; // the world does not move
         bool added = nsi_mjcf_read_geoms(m, element, NSI_MJCF_MAIN_CLASS, &geoms) &&
-                     nsi_mjcf_add_geoms(m, &geoms, NULL);
+                     nsi_mjcf_add_geoms(m, &geoms, NULL) &&
+                     nsi_mjcf_add_sites(m, element, NSI_MJCF_MAIN_CLASS, NULL);
         nsi_array_free(&m->reader->allocator, &geoms);
         if (!added || !collect_names(m, element) || !add_bodies(m, element, stack)) return false;
     }

@@ -326,6 +326,20 @@ bool nsi_reader_add_geom(nsi_reader* reader, const nsi_xml_element* element,
                    &error);
 }
 
+bool nsi_reader_add_site(nsi_reader* reader, const nsi_xml_element* element,
+                         const ns_site_def* site) {
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_add_site(reader->builder, site, &error),
+                   &error);
+}
+
+bool nsi_reader_add_tendon(nsi_reader* reader, const nsi_xml_element* element,
+                           const ns_tendon_def* tendon) {
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_add_tendon(reader->builder, tendon, &error),
+                   &error);
+}
+
 bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                              const ns_actuator_def* actuator) {
     ns_error error;

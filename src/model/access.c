@@ -50,6 +50,14 @@ uint32_t ns_model_equality_rows(const ns_model* model, uint32_t number) {
     return def && !def->inactive ? rows[def->type] : 0;
 }
 
+const ns_site_def* ns_model_site(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nsite ? &model->sites[number].def : NULL;
+}
+
+const ns_tendon_def* ns_model_tendon(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.ntendon ? &model->tendons[number].def : NULL;
+}
+
 const char* ns_model_ignored(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.nignored ? model->ignored[number] : NULL;
 }

@@ -27,6 +27,8 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_array_free(&allocator, &builder->links);
     nsi_array_free(&allocator, &builder->geoms);
     nsi_array_free(&allocator, &builder->actuators);
+    nsi_array_free(&allocator, &builder->sites);
+    nsi_array_free(&allocator, &builder->tendons);
     nsi_array_free(&allocator, &builder->contacts);
     nsi_array_free(&allocator, &builder->exclusions);
     nsi_array_free(&allocator, &builder->equalities);
@@ -39,6 +41,8 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_index_free(&allocator, &builder->actuator_names);
     nsi_index_free(&allocator, &builder->contact_names);
     nsi_index_free(&allocator, &builder->equality_names);
+    nsi_index_free(&allocator, &builder->site_names);
+    nsi_index_free(&allocator, &builder->tendon_names);
     nsi_arena_free(&builder->strings);
     nsi_free(&allocator, builder);
 }
@@ -102,6 +106,7 @@ ns_status ns_model_builder_set_world(ns_model_builder* builder, const ns_world_d
         status = nsi_builder_check_number(of, "viscosity", world->viscosity,
                                           NSI_NUMBER_NOT_NEGATIVE, error);
     }
+    if (status == NS_OK) status = nsi_builder_check_numbers(of, "wind", world->wind, 3, error);
     if (status != NS_OK) return status;
     if (!ns_choice_has(&ns_integrators, (int)world->integrator)) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "world: integrator is none of ns_integrator");

@@ -52,9 +52,12 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
             def->name);
     }
 
-    if (def->damping_ratio > 0.0 && def->type != NS_ACTUATOR_POSITION) {
-        return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "actuator \"%s\": damping_ratio belongs to position actuators", def->name);
+    if (def->damping_ratio > 0.0 && (def->type != NS_ACTUATOR_POSITION || def->site)) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "actuator \"%s\": damping_ratio belongs to position actuators on joints and "
+            "tendons",
+            def->name);
     }
 
     // Limits.
@@ -78,37 +81,17 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
     return NS_OK;
 }
 
-ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actuator_def* given,
-                                        ns_error* error) {
-    ns_status status = nsi_builder_check(builder, given, "ns_model_builder_add_actuator", error);
-    if (status != NS_OK) return status;
-    nsi_actuator actuator = {.def = *given};
-    ns_actuator_def* def = &actuator.def;
-
-    // A name: given, or "<joint>_motor", followed by its number where that is taken.
-    char name[NSI_MODEL_MAX_NAME + sizeof "_motor4294967295"];
+// The joint must have coordinates of its own.
+static ns_status resolve_joint(const ns_model_builder* builder, nsi_actuator* actuator,
+                               ns_error* error) {
+    const ns_actuator_def* def = &actuator->def;
     const char* joint = def->joint ? def->joint : "";
-    if (!def->name) {
-        snprintf(name, sizeof name, "%.*s_motor", NSI_MODEL_MAX_NAME, joint);
-        for (uint32_t k = builder->actuators.count;
-             nsi_builder_find_actuator(builder, name) != NSI_NONE; k++) {
-            snprintf(name, sizeof name, "%.*s_motor%u", NSI_MODEL_MAX_NAME, joint, k);
-        }
-        def->name = name;
-    }
-    status = nsi_builder_check_name("actuator", def->name, error);
-    if (status != NS_OK) return status;
-    if (nsi_builder_find_actuator(builder, def->name) != NSI_NONE) {
-        return nsi_builder_fail_duplicate("actuator", def->name, error);
-    }
-
-    // The joint must have coordinates of its own.
-    actuator.link = nsi_builder_find_joint(builder, joint);
-    if (actuator.link == NSI_NONE) {
+    actuator->link = nsi_builder_find_joint(builder, joint);
+    if (actuator->link == NSI_NONE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": there is no joint \"%.*s\"",
                         def->name, NSI_MODEL_MAX_NAME, joint);
     }
-    const nsi_link* link = &builder->links.data[actuator.link];
+    const nsi_link* link = &builder->links.data[actuator->link];
     const ns_joint_info* info = ns_joint_type_info(link->def.joint_type);
     if (!info->has_axis && info->quaternion == info->nq) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
@@ -121,6 +104,85 @@ ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actu
                         "joint \"%s\"; drive that one",
                         def->name, joint, link->def.mimic);
     }
+    return NS_OK;
+}
+
+static ns_status fail_not_there(const ns_actuator_def* def, const char* what, const char* name,
+                                ns_error* error) {
+    return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": there is no %s \"%.*s\"", def->name,
+                    what, NSI_MODEL_MAX_NAME, name);
+}
+
+// Keep an optional name; false when out of memory.
+static bool keep_name(ns_model_builder* builder, const char** name) {
+    if (!*name) return true;
+    *name = nsi_builder_keep(builder, *name);
+    return *name != NULL;
+}
+
+// What the actuator acts on: a joint, a tendon or a site.
+static ns_status resolve_transmission(const ns_model_builder* builder, nsi_actuator* actuator,
+                                      ns_error* error) {
+    const ns_actuator_def* def = &actuator->def;
+    actuator->link = actuator->tendon = actuator->site = actuator->ref_site = NSI_NONE;
+    if ((def->joint != NULL) + (def->tendon != NULL) + (def->site != NULL) > 1 ||
+        (def->refsite && !def->site)) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "actuator \"%s\": give one of joint, tendon and site; refsite goes with site",
+            def->name);
+    }
+    if (def->tendon) {
+        actuator->tendon = nsi_builder_find_tendon(builder, def->tendon);
+        if (actuator->tendon == NSI_NONE) return fail_not_there(def, "tendon", def->tendon, error);
+        return NS_OK;
+    }
+    if (!def->site) return resolve_joint(builder, actuator, error);
+    actuator->site = nsi_builder_find_site(builder, def->site);
+    if (actuator->site == NSI_NONE) return fail_not_there(def, "site", def->site, error);
+    if (!def->refsite) return NS_OK;
+    actuator->ref_site = nsi_builder_find_site(builder, def->refsite);
+    if (actuator->ref_site == NSI_NONE) return fail_not_there(def, "site", def->refsite, error);
+
+    // Its length would be an angle between the two, of which there is no one definition.
+    const double* d = def->direction;
+    if (def->type == NS_ACTUATOR_TORQUE || (d[3] == 0.0 && d[4] == 0.0 && d[5] == 0.0))
+        return NS_OK;
+    return nsi_fail(
+        error, NS_ERR_ARGUMENT,
+        "actuator \"%s\": with a refsite, only a torque actuator can turn (direction[3..5])",
+        def->name);
+}
+
+ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actuator_def* given,
+                                        ns_error* error) {
+    ns_status status = nsi_builder_check(builder, given, "ns_model_builder_add_actuator", error);
+    if (status != NS_OK) return status;
+    nsi_actuator actuator = {.def = *given};
+    ns_actuator_def* def = &actuator.def;
+
+    // A name: given, or "<joint>_motor", followed by its number where that is taken.
+    char name[NSI_MODEL_MAX_NAME + sizeof "_motor4294967295"];
+    const char* acts_on = def->joint    ? def->joint
+                          : def->tendon ? def->tendon
+                          : def->site   ? def->site
+                                        : "";
+    if (!def->name) {
+        snprintf(name, sizeof name, "%.*s_motor", NSI_MODEL_MAX_NAME, acts_on);
+        for (uint32_t k = builder->actuators.count;
+             nsi_builder_find_actuator(builder, name) != NSI_NONE; k++) {
+            snprintf(name, sizeof name, "%.*s_motor%u", NSI_MODEL_MAX_NAME, acts_on, k);
+        }
+        def->name = name;
+    }
+    status = nsi_builder_check_name("actuator", def->name, error);
+    if (status != NS_OK) return status;
+    if (nsi_builder_find_actuator(builder, def->name) != NSI_NONE) {
+        return nsi_builder_fail_duplicate("actuator", def->name, error);
+    }
+
+    status = resolve_transmission(builder, &actuator, error);
+    if (status != NS_OK) return status;
     status = check_actuator_numbers(def, error);
     if (status != NS_OK) return status;
     if (builder->actuators.count >= MAX_ACTUATORS) {
@@ -128,10 +190,10 @@ ns_status ns_model_builder_add_actuator(ns_model_builder* builder, const ns_actu
     }
 
     def->name = nsi_builder_keep(builder, def->name);
-    def->joint = nsi_builder_keep(builder, joint);
+    bool kept = keep_name(builder, &def->joint) && keep_name(builder, &def->tendon) &&
+                keep_name(builder, &def->site) && keep_name(builder, &def->refsite);
     uint32_t id = builder->actuators.count;
-    if (!def->name || !def->joint ||
-        !nsi_array_reserve(&builder->allocator, &builder->actuators, 1) ||
+    if (!def->name || !kept || !nsi_array_reserve(&builder->allocator, &builder->actuators, 1) ||
         !nsi_index_insert(&builder->allocator, &builder->actuator_names, nsi_name_hash(def->name),
                           id)) {
         builder->failed = true;

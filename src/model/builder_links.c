@@ -25,6 +25,9 @@ static ns_status check_inertia(const ns_link_def* def, ns_error* error) {
     ns_status status =
         nsi_builder_check_number(of, "mass", def->mass, NSI_NUMBER_NOT_NEGATIVE, error);
     if (status == NS_OK) status = nsi_builder_check_numbers(of, "com", def->com, 3, error);
+    if (status == NS_OK)
+        status = nsi_builder_check_number(of, "gravity_compensation", def->gravity_compensation,
+                                          NSI_NUMBER_ANY, error);
     if (status == NS_OK) status = nsi_builder_check_numbers(of, "inertia", def->inertia, 6, error);
     if (status != NS_OK) return status;
     const char* fault = nsi_inertia_fault(def->mass, def->inertia);

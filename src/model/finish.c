@@ -11,6 +11,10 @@
     X(nsi_link, links, sizes.nlink)                                                                \
     X(nsi_geom, geoms, sizes.ngeom)                                                                \
     X(nsi_actuator, actuators, sizes.nu)                                                           \
+    X(nsi_model_site, sites, sizes.nsite)                                                          \
+    X(nsi_tendon, tendons, sizes.ntendon)                                                          \
+    X(ns_tendon_part, tendon_parts, ntendon_part)                                                  \
+    X(nsi_tendon_part, tendon_part_data, ntendon_part)                                             \
     X(nsi_contact, contacts, sizes.ncontact)                                                       \
     X(nsi_equality_constraint, equalities, sizes.nequality)                                        \
     X(ns_param, params, sizes.nparam)                                                              \
@@ -97,7 +101,63 @@ static void fill_actuators(filling* f) {
         }
         actuator.def.name = put_text(f->room, actuator.def.name);
         actuator.def.joint = put_text(f->room, actuator.def.joint);
+        actuator.def.tendon = put_text(f->room, actuator.def.tendon);
+        actuator.def.site = put_text(f->room, actuator.def.site);
+        actuator.def.refsite = put_text(f->room, actuator.def.refsite);
         if (f->arrays) f->arrays->actuators[i] = actuator;
+    }
+}
+
+static bool has_medium(const ns_world_def* world) {
+    return world->density > 0.0 || world->viscosity > 0.0;
+}
+
+static void fill_medium(filling* f) {
+    char name[NSI_PARAM_NAME_SIZE];
+    f->model->medium_param = NSI_NONE;
+    if (!has_medium(&f->builder->world)) return;
+    f->model->medium_param = f->param;
+    for (uint32_t k = 0; k < NSI_MEDIUM_PARAMS; k++) {
+        ns_param param = nsi_medium_param(&f->builder->world, k, name);
+        param.owner = UINT32_MAX;
+        put_param(f, param, name);
+    }
+}
+
+static void fill_sites(filling* f) {
+    for (uint32_t i = 0; i < f->builder->sites.count; i++) {
+        nsi_model_site site = f->builder->sites.data[i];
+        site.def.name = put_text(f->room, site.def.name);
+        site.def.link = put_text(f->room, site.def.link);
+        if (f->arrays) f->arrays->sites[i] = site;
+    }
+}
+
+static void fill_tendons(filling* f) {
+    char name[NSI_PARAM_NAME_SIZE];
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < f->builder->tendons.count; i++) {
+        nsi_tendon tendon = f->builder->tendons.data[i];
+        tendon.param = f->param;
+        for (uint32_t k = 0; k < NSI_TENDON_PARAMS; k++) {
+            ns_param param = nsi_tendon_param(&tendon, k, name);
+            param.owner = i;
+            put_param(f, param, name);
+        }
+        tendon.def.name = put_text(f->room, tendon.def.name);
+        for (uint32_t k = 0; k < tendon.def.npart; k++) {
+            ns_tendon_part part = tendon.def.parts[k];
+            part.joint = put_text(f->room, part.joint);
+            part.site = put_text(f->room, part.site);
+            if (!f->arrays) continue;
+            f->arrays->tendon_parts[next + k] = part;
+            f->arrays->tendon_part_data[next + k] = tendon.parts[k];
+        }
+        if (!f->arrays) continue;
+        tendon.def.parts = f->arrays->tendon_parts + next;
+        tendon.parts = f->arrays->tendon_part_data + next;
+        next += tendon.def.npart;
+        f->arrays->tendons[i] = tendon;
     }
 }
 
@@ -220,6 +280,9 @@ static void fill_model(const ns_model_builder* builder, const nsi_pairs* pairs, 
     fill_links(&f);
     fill_actuators(&f);
     fill_gravity(&f);
+    fill_medium(&f);
+    fill_sites(&f);
+    fill_tendons(&f);
     fill_geoms(&f);
     fill_contacts(&f);
     fill_equalities(&f);
@@ -248,48 +311,94 @@ static size_t carve(size_t* size, size_t count, size_t item) {
     return start;
 }
 
-// Limits left to us: see NS_LIMIT_AUTO.
-static void choose_limits(const ns_world_def* world, double inertia, nsi_link* link,
-                          ns_param* params) {
+// Limits left to us: see NS_LIMIT_AUTO. `params`: stiffness and damping.
+static void choose_limits(const ns_world_def* world, double inertia, double* stiffness,
+                          double* damping, ns_param* params) {
     double w = 0.2 / world->timestep;
     if (w > 200.0) w = 200.0;
     inertia = fmin(inertia, 1e9); // what a hostile file may hold must stay finite
     const double chosen[2] = {inertia * w * w, 2.0 * inertia * w};
-    double* const fields[2] = {&link->def.limit_stiffness, &link->def.limit_damping};
+    double* const fields[2] = {stiffness, damping};
     for (uint32_t k = 0; k < 2; k++) {
         if (*fields[k] != NS_LIMIT_AUTO) continue;
-        ns_param* param = &params[link->param + NSI_JOINT_LIMIT_STIFFNESS + k];
-        *fields[k] = param->value = chosen[k];
-        param->transform = chosen[k] > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
+        *fields[k] = params[k].value = chosen[k];
+        params[k].transform = chosen[k] > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
     }
 }
 
-// The gain of actuators that have a damping ratio.
+// Lengths and limits of tendons that are left to us. A tendon moves the inertias that its joints feel
+// (`resistance`, nlink), each through its moment.
+static ns_status choose_tendons(ns_model* model, const model_arrays* arrays,
+                                const double* resistance, ns_error* error) {
+    double* moment = nsi_alloc(&model->allocator, (model->sizes.nv + 1) * sizeof *moment);
+    ns_status status = moment ? NS_OK : nsi_fail_nomem(error);
+    for (uint32_t i = 0; i < model->sizes.ntendon && status == NS_OK; i++) {
+        nsi_tendon* t = &arrays->tendons[i];
+        ns_param* params = &arrays->params[t->param];
+        double length, compliance = 0.0;
+        status = nsi_tendon_at_rest(model, t, &length, moment, error);
+        if (status != NS_OK) break;
+        if (t->def.rest == NS_TENDON_AUTO) t->def.rest = params[NSI_TENDON_REST].value = length;
+        for (uint32_t k = 0; k < model->sizes.nlink; k++) {
+            const nsi_link* l = &model->links[k];
+            for (uint32_t v = l->v; v < l->v + l->nv; v++) {
+                if (resistance[k] > 0.0) compliance += moment[v] * moment[v] / resistance[k];
+            }
+        }
+        choose_limits(&model->world, compliance > 0.0 ? 1.0 / compliance : 0.0,
+                      &t->def.limit_stiffness, &t->def.limit_damping,
+                      params + NSI_TENDON_LIMIT_STIFFNESS);
+    }
+    nsi_free(&model->allocator, moment);
+    return status;
+}
+
+// How much of an actuator's force each velocity feels, `moment` (nv), but for its gear.
+static ns_status actuator_moment(const ns_model* model, const nsi_actuator* a, double* moment,
+                                 ns_error* error) {
+    double length;
+    if (a->tendon != NSI_NONE) {
+        return nsi_tendon_at_rest(model, &model->tendons[a->tendon], &length, moment, error);
+    }
+    const nsi_link* link = &model->links[a->link];
+    memset(moment, 0, model->sizes.nv * sizeof *moment);
+    for (uint32_t k = 0; k < link->nv; k++) {
+        moment[link->v + k] = link->nv == 1 ? 1.0 : a->def.direction[k];
+    }
+    return NS_OK;
+}
+
+// The gain of an actuator with a damping ratio. `inertia` (nv): the diagonal of the mass matrix.
+static void set_damping(const ns_model* model, const double* inertia, const double* moment,
+                        nsi_actuator* a, ns_param* kd) {
+    double mass = 0.0;
+    for (uint32_t k = 0; k < model->sizes.nv; k++) {
+        double square = a->def.gear * moment[k] * a->def.gear * moment[k];
+        if (square > 1e-15) mass += inertia[k] / square;
+    }
+    mass = fmin(mass, 1e12); // what a hostile file may hold must stay finite
+    a->def.kd = 2.0 * a->def.damping_ratio * sqrt(fmin(a->def.kp, 1e12) * mass);
+    kd->value = a->def.kd;
+    kd->transform = kd->value > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
+}
+
 static ns_status choose_damping(ns_model* model, const model_arrays* arrays, ns_error* error) {
     bool any = false;
     for (uint32_t i = 0; i < model->sizes.nu; i++) {
         any = any || arrays->actuators[i].def.damping_ratio > 0.0;
     }
     if (!any) return NS_OK;
-    double* inertia = nsi_alloc(&model->allocator, (model->sizes.nv + 1) * sizeof *inertia);
+    size_t nv = model->sizes.nv + 1;
+    double* inertia = nsi_alloc(&model->allocator, 2 * nv * sizeof *inertia);
     if (!inertia) return nsi_fail_nomem(error);
+    double* moment = inertia + nv;
     ns_status status = nsi_model_joint_inertia(model, inertia, error);
     for (uint32_t i = 0; i < model->sizes.nu && status == NS_OK; i++) {
         nsi_actuator* a = &arrays->actuators[i];
-        const nsi_link* link = &model->links[a->link];
         if (a->def.damping_ratio == 0.0) continue;
-
-        // The inertia that the actuator sees through its transmission.
-        double mass = 0.0;
-        for (uint32_t k = 0; k < link->nv; k++) {
-            double moment = a->def.gear * (link->nv == 1 ? 1.0 : a->def.direction[k]);
-            if (moment * moment > 1e-15) mass += inertia[link->v + k] / (moment * moment);
-        }
-        mass = fmin(mass, 1e12); // what a hostile file may hold must stay finite
-        a->def.kd = 2.0 * a->def.damping_ratio * sqrt(fmin(a->def.kp, 1e12) * mass);
+        status = actuator_moment(model, a, moment, error);
         ns_param* kd = &arrays->params[a->param + NSI_ACTUATOR_KD];
-        kd->value = a->def.kd;
-        kd->transform = kd->value > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
+        if (status == NS_OK) set_damping(model, inertia, moment, a, kd);
     }
     nsi_free(&model->allocator, inertia);
     return status;
@@ -308,14 +417,19 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
                   .ngeom = builder->geoms.count,
                   .ncontact = pairs->contacts.count,
                   .nequality = builder->equalities.count,
+                  .nsite = builder->sites.count,
+                  .ntendon = builder->tendons.count,
                   .nignored = builder->ignored.count + pairs->notes.count,
                   .nkeyframe = builder->keyframes.count},
         .nvertex = builder->nvertex,
         .nelevation = builder->nelevation,
+        .ntendon_part = builder->ntendon_part,
         .ncontact_param = nsi_contact_slot_count(),
     };
     ns_model_sizes* n = &head.sizes;
-    n->nparam = NSI_LINK_PARAMS * n->nlink + 3 + head.ncontact_param * n->ncontact;
+    n->nparam = NSI_LINK_PARAMS * n->nlink + 3 + head.ncontact_param * n->ncontact +
+                NSI_TENDON_PARAMS * n->ntendon +
+                (has_medium(&builder->world) ? NSI_MEDIUM_PARAMS : 0);
     for (uint32_t i = 0; i < n->nu; i++) {
         const ns_actuator_def* def = &builder->actuators.data[i].def;
         for (uint32_t k = 0; k < NSI_ACTUATOR_PARAMS; k++) {
@@ -342,8 +456,11 @@ static ns_status check_motion(ns_model* model, const model_arrays* arrays, uint3
     if (!resistance) return nsi_fail_nomem(error);
     ns_status status = nsi_model_check_mobility(model, resistance, bad_link, error);
     for (uint32_t i = 0; status == NS_OK && i < nlink; i++) {
-        choose_limits(&model->world, resistance[i], &arrays->links[i], arrays->params);
+        ns_link_def* def = &arrays->links[i].def;
+        choose_limits(&model->world, resistance[i], &def->limit_stiffness, &def->limit_damping,
+                      arrays->params + arrays->links[i].param + NSI_JOINT_LIMIT_STIFFNESS);
     }
+    if (status == NS_OK) status = choose_tendons(model, arrays, resistance, error);
     nsi_free(&model->allocator, resistance);
     return status;
 }

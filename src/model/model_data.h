@@ -46,6 +46,24 @@ enum {
     NSI_ACTUATOR_PARAMS
 };
 
+// Parameters of the medium, from ns_model.medium_param on.
+enum { NSI_MEDIUM_DENSITY, NSI_MEDIUM_VISCOSITY, NSI_MEDIUM_WIND, NSI_MEDIUM_PARAMS = 5 };
+
+// Parameters of a tendon, from nsi_tendon.param on.
+enum {
+    NSI_TENDON_STIFFNESS,
+    NSI_TENDON_DAMPING,
+    NSI_TENDON_REST,
+    NSI_TENDON_SLACK,
+    NSI_TENDON_FRICTION,
+    NSI_TENDON_FRICTION_VELOCITY,
+    NSI_TENDON_LOWER,
+    NSI_TENDON_UPPER,
+    NSI_TENDON_LIMIT_STIFFNESS,
+    NSI_TENDON_LIMIT_DAMPING,
+    NSI_TENDON_PARAMS
+};
+
 // Parameters of a geometry that is in a pair, from nsi_geom.param on; as many sizes as its type has.
 enum { NSI_GEOM_ORIGIN, NSI_GEOM_ROTATION = 3, NSI_GEOM_SIZE = 6 };
 
@@ -60,7 +78,8 @@ typedef struct nsi_link {
 
 typedef struct nsi_actuator {
     ns_actuator_def def;
-    uint32_t link;                     // whose joint it drives
+    uint32_t link;                     // whose joint it drives, or NSI_NONE
+    uint32_t tendon, site, ref_site;   // or NSI_NONE
     uint32_t param;                    // first parameter
     uint8_t slot[NSI_ACTUATOR_PARAMS]; // of each parameter after the first; NSI_NO_SLOT: not there
 } nsi_actuator;
@@ -69,6 +88,22 @@ enum { NSI_NO_SLOT = 0xff };
 
 // The state that an actuator has: the word its name begins with, "motor" or "act"; NULL for none.
 const char* nsi_actuator_state(const ns_actuator_def* def);
+
+typedef struct nsi_model_site {
+    ns_site_def def;
+    uint32_t link; // NSI_NONE: the world
+} nsi_model_site;
+
+typedef struct nsi_tendon_part {
+    uint32_t link, site; // whose joint, or a site; both NSI_NONE: a pulley
+    double factor;
+} nsi_tendon_part;
+
+typedef struct nsi_tendon {
+    ns_tendon_def def;            // parts with strings in the model's block
+    const nsi_tendon_part* parts; // (npart)
+    uint32_t param;               // first parameter
+} nsi_tendon;
 
 typedef struct nsi_geom {
     ns_geom_def def;
@@ -110,10 +145,16 @@ struct ns_model {
     ns_world_def world;
     ns_model_sizes sizes;
     uint32_t gravity_param;  // world/gravity/x; y and z follow
+    uint32_t medium_param;   // first of the medium; NSI_NONE: there is none
     uint32_t ncontact_param; // parameters of a pair
     const nsi_link* links;
     const nsi_geom* geoms;
     const nsi_actuator* actuators;
+    const nsi_model_site* sites;
+    const nsi_tendon* tendons;
+    const ns_tendon_part* tendon_parts;      // of all tendons
+    const nsi_tendon_part* tendon_part_data; // the same
+    uint32_t ntendon_part;
     const nsi_contact* contacts;
     const nsi_equality_constraint* equalities;
     const ns_param* params;
@@ -246,6 +287,8 @@ ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
 
 // Does an actuator have parameter k?
 bool nsi_actuator_has_param(const ns_actuator_def* def, uint32_t k);
+ns_param nsi_medium_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
+ns_param nsi_tendon_param(const nsi_tendon* tendon, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_gravity_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_geom_param(const nsi_geom* geom, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
 ns_param nsi_contact_param(const nsi_contact* contact, uint32_t k, char name[NSI_PARAM_NAME_SIZE]);
@@ -257,6 +300,14 @@ uint32_t nsi_geom_param_count(const ns_geom_def* geom);
 
 // How many parameters an equality constraint has.
 uint32_t nsi_equality_param_count(ns_equality_type type);
+
+// ---- tendon_rest.c -------------------------------------------------------------------------
+
+// The length of a tendon where the joints are at their rest, and how much of its force each velocity of the
+// model feels there, `moment` (nv).
+// @return NS_OK, NS_ERR_NOMEM
+ns_status nsi_tendon_at_rest(const ns_model* model, const nsi_tendon* tendon, double* length,
+                             double* moment, ns_error* error);
 
 // ---- units.c -------------------------------------------------------------------------------
 

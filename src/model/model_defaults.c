@@ -49,6 +49,19 @@ ns_contact_def ns_default_contact_def(void) {
     return def;
 }
 
+ns_site_def ns_default_site_def(void) {
+    return (ns_site_def){.pose = nsi_pose_identity()};
+}
+
+ns_tendon_def ns_default_tendon_def(void) {
+    return (ns_tendon_def){
+        .rest = NS_TENDON_AUTO,
+        .friction_velocity = 0.01,
+        .limit_stiffness = NS_LIMIT_AUTO,
+        .limit_damping = NS_LIMIT_AUTO,
+    };
+}
+
 ns_actuator_def ns_default_actuator_def(void) {
     return (ns_actuator_def){.type = NS_ACTUATOR_TORQUE,
                              .gear = 1.0,

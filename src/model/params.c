@@ -246,6 +246,64 @@ ns_param nsi_actuator_param(const nsi_actuator* actuator, uint32_t k,
     return param;
 }
 
+ns_param nsi_medium_param(const ns_world_def* world, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
+    static const struct {
+        const char *name, *unit;
+    } rows[NSI_MEDIUM_PARAMS] = {{"density", "kg/m^3"},
+                                 {"viscosity", "Pa s"},
+                                 {"wind/x", "m/s"},
+                                 {"wind/y", "m/s"},
+                                 {"wind/z", "m/s"}};
+    bool wind = k >= NSI_MEDIUM_WIND;
+    double value = k == NSI_MEDIUM_DENSITY     ? world->density
+                   : k == NSI_MEDIUM_VISCOSITY ? world->viscosity
+                                               : world->wind[k - NSI_MEDIUM_WIND];
+    snprintf(name, NSI_PARAM_NAME_SIZE, "world/%s", rows[k].name);
+    ns_param param = make_param(value, rows[k].unit, wind ? FREE : NOT_NEGATIVE);
+    param.kind = NS_PARAM_MEDIUM;
+    param.component = k;
+    param.spatial = wind;
+    param.may_vanish = true;
+    return param;
+}
+
+// A parameter of tendons.
+typedef struct tendon_row {
+    const char* name;
+    size_t offset; // in ns_tendon_def
+    const char* unit;
+    param_rule rule;
+    bool may_vanish;
+} tendon_row;
+
+#define IN_TENDON(field) offsetof(ns_tendon_def, field)
+
+// Lengths of fixed tendons are whatever their coefficients make of the joints': no unit.
+static const tendon_row tendon_rows[NSI_TENDON_PARAMS] = {
+    {"stiffness", IN_TENDON(stiffness), "", NOT_NEGATIVE, true},
+    {"damping", IN_TENDON(damping), "", NOT_NEGATIVE, true},
+    {"rest", IN_TENDON(rest), "", FREE, false},
+    {"slack", IN_TENDON(slack), "", NOT_NEGATIVE, true},
+    {"friction", IN_TENDON(friction), "", NOT_NEGATIVE, true},
+    {"friction_velocity", IN_TENDON(friction_velocity), "", POSITIVE, false},
+    {"lower", IN_TENDON(lower), "", FREE, false},
+    {"upper", IN_TENDON(upper), "", FREE, false},
+    {"limit_stiffness", IN_TENDON(limit_stiffness), "", NOT_NEGATIVE, true},
+    {"limit_damping", IN_TENDON(limit_damping), "", NOT_NEGATIVE, true},
+};
+
+ns_param nsi_tendon_param(const nsi_tendon* tendon, uint32_t k, char name[NSI_PARAM_NAME_SIZE]) {
+    const tendon_row* row = &tendon_rows[k];
+    double value;
+    memcpy(&value, (const char*)&tendon->def + row->offset, sizeof value);
+    snprintf(name, NSI_PARAM_NAME_SIZE, "tendon/%s/%s", tendon->def.name, row->name);
+    ns_param param = make_param(value, row->unit, row->rule);
+    param.kind = NS_PARAM_TENDON;
+    param.component = k;
+    param.may_vanish = row->may_vanish;
+    return param;
+}
+
 const char* nsi_actuator_state(const ns_actuator_def* def) {
     if (def->type == NS_ACTUATOR_SERIES_ELASTIC) return "motor";
     return def->dynamics != NS_DYNAMICS_NONE ? "act" : NULL;

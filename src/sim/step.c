@@ -279,13 +279,14 @@ static void link_force(const nsi_stepper* s, const nsi_robot* robot, uint32_t i,
     external[place->body] = fo_add(external[place->body], total);
 }
 
-// The forces on bodies from outside: networks on links, contact forces.
+// The forces on bodies from outside: networks on links, the medium, contact forces.
 static void external_forces(const nsi_stepper* s, nsi_robot* robot, bool implicit) {
     uint32_t n = s->model->sizes.nlink;
     force* external = nsi_robot_alloc(robot, n, sizeof *external);
     if (!external) return;
     for (uint32_t i = 0; i < n; i++) external[i] = fo_zero();
     for (uint32_t i = 0; i < n; i++) link_force(s, robot, i, external);
+    nsi_medium_forces(robot, external);
     nsi_trace_stage(NS_STAGE_CONTACT);
     robot->resistance =
         nsi_contact_forces(robot, &s->options->contact, s->options->timestep, implicit, external);

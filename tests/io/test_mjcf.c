@@ -169,12 +169,10 @@ static void features_are_read(void** state) {
     assert_false(modelfile_notes(model, "cone")); // it is ours
     assert_true(modelfile_notes(model, "line 5: <flag> warmstart: not represented"));
     assert_true(modelfile_notes(model, "line 22: <light> is not represented"));
-    assert_true(modelfile_notes(model, "<site name=\"s\"> is not represented"));
+    assert_string_equal(ns_model_site(model, 0)->name, "s");
     assert_true(modelfile_notes(model, "<sensor> is not represented"));
-    assert_true(
-        modelfile_notes(model, "forces of the medium are not represented; changes the motion"));
     assert_false(modelfile_notes(model, "contact between")); // all shapes can touch
-    assert_int_equal(ns_model_get_sizes(model).nignored, 5);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 3);
     ns_model_free(model);
 }
 
@@ -238,19 +236,17 @@ static void what_is_left_out_is_listed(void** state) {
         "<mujoco>\n<worldbody><body name='a' gravcomp='1'><joint name='j' user='1' "
         "margin='0.1'/>" BALL "<camera/></body></worldbody>\n"
         "<equality><flex flex='f'/></equality>\n<tendon/>\n<contact><other/></contact>\n"
-        "<keyframe/>\n<actuator><muscle joint='j'/><motor name='t' tendon='x'/>\n"
+        "<keyframe/>\n<actuator><muscle joint='j'/><motor name='t' body='x'/>\n"
         "<general name='g' joint='j' gaintype='user'/><motor joint='j' name='m' "
         "gear='2'/></actuator>\n"
         "<statistic/><visual/><size/><custom/><extension/></mujoco>");
     static const char* const notes[] = {
-        "line 2: <body name=\"a\"> gravcomp: not represented; changes the motion",
         "line 2: <joint name=\"j\"> user: not represented",
         "line 2: <camera> in <body name=\"a\"> is not represented",
         "line 3: <flex> is not represented; changes the motion",
-        "line 4: <tendon> is not represented; changes the motion",
         "line 5: <other> is not represented",
         "line 7: <muscle> is not represented; changes the motion",
-        "line 7: <motor name=\"t\"> tendon: not represented; changes the motion",
+        "line 7: <motor name=\"t\"> body: not represented; changes the motion",
         "line 9: <statistic> is not represented",
         "line 9: <visual> is not represented",
         "line 9: <size> is not represented",
@@ -258,8 +254,8 @@ static void what_is_left_out_is_listed(void** state) {
         "line 9: <extension> is not represented",
         ("line 2: <joint name=\"j\"> has margin, not represented: limits have springs of their "
          "own; changes the motion"),
-        ("line 7: <motor name=\"t\"> does not act on a joint and is not represented; "
-         "changes the motion"),
+        ("line 7: <motor name=\"t\"> does not act on a joint, tendon or site and is not "
+         "represented; changes the motion"),
         "line 8: <general name=\"g\"> has a force law that is not represented; changes the motion",
     };
     const uint32_t count = sizeof notes / sizeof *notes;

@@ -222,6 +222,112 @@ static void forces_and_accelerations_agree(void** state) {
     both_free(&b);
 }
 
+// ---- tendons and sites -----------------------------------------------------------------------
+
+// Fixed and spatial tendons with springs and dampers, driven; thrusters at sites. Sites and their reference
+// sites have no joint in common: MuJoCo before version 3 lets such joints feel the force.
+#define TENDONS                                                                                    \
+    "<mujoco><compiler angle='radian' autolimits='true'/><option timestep='0.003'>"                \
+    "<flag contact='disable'/></option><worldbody><site name='w1' pos='0.3 -0.2 0.4'/>"            \
+    "<body name='base' pos='0 0 1'><joint name='h1' axis='0 1 0.2' springref='0.2'/>"              \
+    "<inertial pos='0.1 0 0.05' mass='1.2' diaginertia='0.02 0.03 0.025'/>"                        \
+    "<site name='t1' pos='0.1 0.05 0.02' euler='0.3 0.2 0.1'/>"                                    \
+    "<body name='arm' pos='0.4 0 0'><joint name='s1' type='slide' axis='0.3 0 1'/>"                \
+    "<joint name='h2' axis='1 0 0' springref='-0.3'/>"                                             \
+    "<inertial pos='0 0.1 0.1' mass='0.7' diaginertia='0.012 0.01 0.015'/>"                        \
+    "<site name='t2' pos='0.05 0.1 0.1'/>"                                                         \
+    "<body name='hand' pos='0 0 0.3'><joint name='b1' type='ball'/>"                               \
+    "<inertial pos='0.02 0.03 0.1' mass='0.5' diaginertia='0.006 0.008 0.007'/>"                   \
+    "<site name='t3' pos='0.03 -0.02 0.15' quat='0.8 0.1 -0.5 0.3'/></body></body></body>"         \
+    "<body name='drone' pos='2 0 1'><freejoint/>"                                                  \
+    "<inertial pos='0.01 0 0.02' mass='0.8' diaginertia='0.011 0.012 0.02'/>"                      \
+    "<site name='t4' pos='0.1 0.2 0.3' quat='0.1 0.9 0.3 0.4'/></body></worldbody><tendon>"        \
+    "<fixed name='f' stiffness='3' damping='0.4'><joint joint='h1' coef='0.7'/>"                   \
+    "<joint joint='s1' coef='-1.3'/></fixed>"                                                      \
+    "<fixed name='g' stiffness='2' springlength='0.3'><joint joint='h2' coef='2'/></fixed>"        \
+    "<spatial name='s' stiffness='5' damping='0.6'><site site='w1'/><site site='t1'/>"             \
+    "<site site='t3'/></spatial>"                                                                  \
+    "<spatial name='p' stiffness='4' damping='0.2' springlength='0.5'><site site='w1'/>"           \
+    "<site site='t2'/><pulley divisor='2'/><site site='t2'/><site site='t3'/>"                     \
+    "<pulley divisor='3'/><site site='t1'/><site site='t4'/></spatial></tendon>"                   \
+    "<actuator><motor name='a' tendon='f' gear='2'/>"                                              \
+    "<position name='b' tendon='p' kp='3' gear='1.5'/><velocity name='c' tendon='s' kv='0.7'/>"    \
+    "<motor name='d' site='t4' gear='0.1 0.2 1 0.3 -0.2 0.1'/>"                                    \
+    "<general name='e' site='t3' gear='0.4 -0.2 0.3 0.02 0.03 -0.01' biastype='affine' "           \
+    "biasprm='0.1 0 -0.3'/>"                                                                       \
+    "<motor name='r' site='t3' refsite='t4' gear='0.4 -0.2 0.3 0.02 0.03 -0.01'/>"                 \
+    "<position name='q' site='t4' refsite='t3' kp='2' gear='0.5 0.1 -0.3 0 0 0'/>"                 \
+    "</actuator></mujoco>"
+
+static void tendons_and_sites_agree(void** state) {
+    (void)state;
+    static const char* const observe[] = {"actuator/*/force", "tendon", "qdd", NULL};
+    residual length = {.name = "lengths of tendons", .tolerance = 1e-12};
+    residual rate = {.name = "velocities of tendons", .tolerance = 1e-12};
+    residual force = {.name = "forces of actuators", .tolerance = 1e-12};
+    residual motion = {.name = "qacc_smooth", .tolerance = SAME};
+    both b = both_load(TENDONS, observe, NS_INTEGRATOR_EXPLICIT);
+    ns_rng rng = ns_rng_seed(4);
+    for (int n = 0; n < 50; n++) {
+        both_random(&b, &rng);
+        mj_forward(b.theirs, b.data);
+        both_copy(&b);
+        both_step(&b);
+        double most = largest_of(b.data->qacc_smooth, b.theirs->nv);
+        for (uint32_t k = 0; k < b.n.ntendon; k++) {
+            const char* name = ns_model_tendon(b.ours, k)->name;
+            residual_add(&length, observed(&b, "tendon/%s/length", name), b.data->ten_length[k],
+                         1.0);
+            residual_add(&rate, observed(&b, "tendon/%s/velocity", name), b.data->ten_velocity[k],
+                         1.0);
+        }
+        for (uint32_t k = 0; k < b.n.nu; k++) {
+            const char* name = ns_model_actuator(b.ours, k)->name;
+            double want = b.data->actuator_force[k];
+            residual_add(&force, observed(&b, "actuator/%s/force", name), want, fabs(want) + 1.0);
+        }
+        for (uint32_t k = 0; k < b.n.nv; k++) {
+            residual_add(&motion, observed(&b, "qdd/%u", k), b.data->qacc_smooth[k], most);
+        }
+    }
+    residual_check(&length);
+    residual_check(&rate);
+    residual_check(&force);
+    residual_check(&motion);
+    both_free(&b);
+}
+
+// ---- medium ----------------------------------------------------------------------------------
+
+// Boxes that are not along the axes of their bodies, in wind.
+static void drag_of_the_medium_agrees(void** state) {
+    (void)state;
+    static const char* const observe[] = {"qdd", NULL};
+    residual motion = {.name = "qacc_smooth in a medium", .tolerance = SAME};
+    both b = both_load(
+        "<mujoco><option density='900' viscosity='0.7' wind='1 -2 0.5'><flag contact='disable'/>"
+        "</option><worldbody><body name='fish'><freejoint/><inertial pos='0.1 0.02 -0.05' "
+        "quat='0.8 0.3 -0.1 0.5' mass='1.2' diaginertia='0.03 0.02 0.045'/>"
+        "<body pos='0.4 0 0'><joint axis='0 0 1'/><inertial pos='0.1 0 0' mass='0.3' "
+        "diaginertia='0.001 0.003 0.0035'/></body>"
+        "<body pos='-0.4 0 0' euler='10 20 30'><inertial pos='0.1 0 0' mass='0.2' "
+        "diaginertia='0.001 0.003 0.0035'/></body></body></worldbody></mujoco>",
+        observe, NS_INTEGRATOR_EXPLICIT);
+    ns_rng rng = ns_rng_seed(6);
+    for (int n = 0; n < 50; n++) {
+        both_random(&b, &rng);
+        mj_forward(b.theirs, b.data);
+        both_copy(&b);
+        both_step(&b);
+        double most = largest_of(b.data->qacc_smooth, b.theirs->nv);
+        for (uint32_t k = 0; k < b.n.nv; k++) {
+            residual_add(&motion, observed(&b, "qdd/%u", k), b.data->qacc_smooth[k], most);
+        }
+    }
+    residual_check(&motion);
+    both_free(&b);
+}
+
 // ---- trajectories ----------------------------------------------------------------------------
 
 // Controls change from step to step. MuJoCo's Euler takes joint damping at the end of the step, as our
@@ -281,6 +387,8 @@ static void activations_agree_along_trajectories(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forces_and_accelerations_agree),
+        cmocka_unit_test(tendons_and_sites_agree),
+        cmocka_unit_test(drag_of_the_medium_agrees),
         cmocka_unit_test(activations_agree_along_trajectories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,7 +156,10 @@ void modelfile_check(const ns_model* model) {
         check_finite(geom->vertices, 3 * geom->nvertex);
     }
     for (uint32_t i = 0; i < sizes.ncontact; i++) check_contact(model, i);
-    for (uint32_t i = 0; i < sizes.nu; i++) assert_non_null(ns_model_actuator(model, i)->joint);
+    for (uint32_t i = 0; i < sizes.nu; i++) {
+        const ns_actuator_def* a = ns_model_actuator(model, i);
+        assert_true(a->joint || a->tendon || a->site);
+    }
     for (uint32_t i = 0; i < sizes.nparam; i++) {
         const ns_param* param = ns_model_param(model, i);
         assert_int_equal(ns_model_find_param(model, param->name), i);

@@ -1,0 +1,251 @@
+// Transmissions of actuators, and tendons: lengths and moments. The velocity is moment . qd.
+
+#include "dyn/transmission.h"
+
+ns_expr nsi_actuator_param_of(const ns_model* model, const ns_expr* param, uint32_t actuator,
+                              uint32_t which) {
+    const nsi_actuator* a = &model->actuators[actuator];
+    return param[a->param + a->slot[which]];
+}
+
+// ---- sites -----------------------------------------------------------------------------------
+
+const nsi_link_pose* nsi_transmission_poses(const nsi_robot* robot) {
+    if (robot->model->sizes.nsite == 0) return NULL;
+    nsi_link_pose* pose = nsi_robot_alloc(robot, robot->model->sizes.nlink, sizeof *pose);
+    if (pose) nsi_link_poses(robot, pose);
+    return pose;
+}
+
+nsi_link_pose nsi_site_pose(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t site) {
+    const nsi_model_site* s = &robot->model->sites[site];
+    const double *p = s->def.pose.position, *e = s->def.pose.quaternion;
+    vec3 position = v3_const(p[0], p[1], p[2]);
+    quat turn = {ns_const(e[0]), ns_const(e[1]), ns_const(e[2]), ns_const(e[3])};
+    mat3 R = m3_from_quat(turn);
+    if (s->link == NSI_NONE) return (nsi_link_pose){R, position};
+    const nsi_link_pose* link = &pose[s->link];
+    return (nsi_link_pose){m3_mul(link->R, R), v3_add(link->position, m3_apply(link->R, position))};
+}
+
+static uint32_t body_of_site(const nsi_robot* robot, uint32_t site) {
+    uint32_t link = robot->model->sites[site].link;
+    return link == NSI_NONE ? NSI_NONE : robot->place[link].body;
+}
+
+static bool carries(const nsi_robot* robot, uint32_t ancestor, uint32_t body) {
+    while (body != NSI_NONE && body != ancestor) body = robot->body[body].parent;
+    return body == ancestor && body != NSI_NONE;
+}
+
+// Add the moments of a force and torque (in the world) at a point of a body, along the joints that carry
+// it and do not carry the body `other`, which the opposite force and torque act on.
+static void add_wrench(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t body,
+                       uint32_t other, vec3 point, vec3 along, const vec3* torque,
+                       ns_expr* moment) {
+    for (uint32_t i = body; i != NSI_NONE; i = robot->body[i].parent) {
+        if (carries(robot, i, other)) return;
+        const nsi_body* b = &robot->body[i];
+        vec3 arm = v3_sub(point, pose[i].position);
+        for (uint32_t k = 0; k < b->nv; k++) {
+            motion twist = nsi_unit_world_twist(b, pose[i].R, k);
+            ns_expr sum = v3_dot(along, v3_add(twist.v, v3_cross(twist.w, arm)));
+            if (torque) sum = ns_add(sum, v3_dot(*torque, twist.w));
+            ns_expr* to = &moment[robot->model->links[i].v + k];
+            *to = ns_add(*to, sum);
+        }
+    }
+}
+
+// ---- actuators -------------------------------------------------------------------------------
+
+// The rotation vector of a quaternion, of the shorter way round: 2 atan(|v| / |w|) along v. A series
+// near the identity, where that is 0/0.
+static vec3 rotation_vector(quat q) {
+    ns_expr square = ns_add(ns_add(ns_mul(q.x, q.x), ns_mul(q.y, q.y)), ns_mul(q.z, q.z));
+    ns_expr is_small = ns_lt(square, ns_const(1e-6)), one = ns_const(1.0);
+    ns_expr length = ns_sqrt(ns_select(is_small, one, square));
+    ns_expr far = ns_div(ns_atan2(length, ns_abs(q.w)), length);
+    ns_expr w = ns_select(is_small, ns_abs(q.w), one), x2 = ns_div(square, ns_mul(w, w));
+    ns_expr series = ns_sub(ns_const(1.0 / 3.0), ns_mul(ns_const(0.2), x2));
+    ns_expr near = ns_div(ns_sub(one, ns_mul(x2, series)), w);
+    ns_expr scale = ns_mul(ns_const(2.0), ns_select(is_small, near, far));
+    ns_expr sign = ns_select(ns_lt(q.w, ns_const(0.0)), ns_neg(scale), scale);
+    return v3_scale(sign, v3(q.x, q.y, q.z));
+}
+
+static vec3 direction_part(const ns_actuator_def* def, uint32_t first) {
+    const double* d = def->direction + first;
+    return v3_const(d[0], d[1], d[2]);
+}
+
+// Along a joint of several velocities: a fixed direction in the link's frame, or in its parent's.
+static void trace_ball_transmission(const nsi_robot* robot, const nsi_actuator* a, ns_expr gear,
+                                    nsi_transmission* t) {
+    const nsi_link* l = &robot->model->links[a->link];
+    const ns_joint_info* info = &nsi_joint_get(l->def.joint_type)->info;
+    const ns_expr* e = robot->q + l->q + info->quaternion;
+    quat q = {e[0], e[1], e[2], e[3]};
+
+    // The torque's direction, seen from the link.
+    vec3 torque = direction_part(&a->def, info->nlinear);
+    if (a->def.in_parent) torque = m3_apply_t(m3_from_quat(q), torque);
+    ns_expr* moment = t->moment + l->v;
+    for (uint32_t k = 0; k < 3; k++) moment[info->nlinear + k] = ns_mul(gear, torque.e[k]);
+    if (info->nlinear == 0) {
+        t->length = ns_mul(gear, v3_dot(torque, rotation_vector(q)));
+        return;
+    }
+    vec3 along = direction_part(&a->def, 0);
+    for (uint32_t k = 0; k < 3; k++) moment[k] = ns_mul(gear, along.e[k]);
+}
+
+// A force and torque in a site's frame; against a reference site, in that one's frame, between the two.
+static void trace_site_transmission(const nsi_robot* robot, const nsi_link_pose* pose,
+                                    const nsi_actuator* a, ns_expr gear, nsi_transmission* t) {
+    nsi_link_pose at = nsi_site_pose(robot, pose, a->site), from = at;
+    bool relative = a->ref_site != NSI_NONE;
+    uint32_t body = body_of_site(robot, a->site), other = NSI_NONE;
+    if (relative) {
+        from = nsi_site_pose(robot, pose, a->ref_site);
+        other = body_of_site(robot, a->ref_site);
+    }
+    vec3 along = m3_apply(from.R, v3_scale(gear, direction_part(&a->def, 0)));
+    vec3 torque = m3_apply(from.R, v3_scale(gear, direction_part(&a->def, 3)));
+    add_wrench(robot, pose, body, other, at.position, along, &torque, t->moment);
+    if (!relative) return;
+    t->length = v3_dot(along, v3_sub(at.position, from.position));
+    along = v3_neg(along), torque = v3_neg(torque);
+    add_wrench(robot, pose, other, body, from.position, along, &torque, t->moment);
+}
+
+static bool begin(const nsi_robot* robot, nsi_transmission* t) {
+    t->moment = nsi_robot_zeros(robot, robot->model->sizes.nv);
+    t->length = t->velocity = ns_const(0.0);
+    return t->moment != NULL;
+}
+
+static bool finish(const nsi_robot* robot, nsi_transmission* t) {
+    for (uint32_t k = 0; k < robot->model->sizes.nv; k++) {
+        if (nsi_robot_is_zero(robot, t->moment[k])) continue;
+        t->velocity = ns_add(t->velocity, ns_mul(t->moment[k], robot->qd[k]));
+    }
+    return true;
+}
+
+bool nsi_actuator_transmission(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t actuator,
+                               nsi_transmission* t) {
+    const ns_model* model = robot->model;
+    const nsi_actuator* a = &model->actuators[actuator];
+    ns_expr gear = nsi_actuator_param_of(model, robot->param, actuator, NSI_ACTUATOR_GEAR);
+
+    // A tendon's, scaled.
+    if (a->tendon != NSI_NONE) {
+        if (!nsi_tendon_transmission(robot, pose, a->tendon, t)) return false;
+        t->length = ns_mul(gear, t->length);
+        t->velocity = ns_mul(gear, t->velocity);
+        for (uint32_t k = 0; k < model->sizes.nv; k++) t->moment[k] = ns_mul(gear, t->moment[k]);
+        return true;
+    }
+
+    if (!begin(robot, t)) return false;
+    if (a->site != NSI_NONE) {
+        trace_site_transmission(robot, pose, a, gear, t);
+        return finish(robot, t);
+    }
+    const nsi_link* l = &model->links[a->link];
+    if (!nsi_joint_get(l->def.joint_type)->info.has_axis) {
+        trace_ball_transmission(robot, a, gear, t);
+        return finish(robot, t);
+    }
+    t->length = ns_mul(gear, robot->q[l->q]);
+    t->moment[l->v] = gear;
+    return finish(robot, t);
+}
+
+// ---- tendons ---------------------------------------------------------------------------------
+
+static void trace_joints(const nsi_robot* robot, const nsi_tendon* tendon, nsi_transmission* t) {
+    for (uint32_t k = 0; k < tendon->def.npart; k++) {
+        const nsi_tendon_part* part = &tendon->parts[k];
+        const nsi_link* l = &robot->model->links[part->link];
+        ns_expr factor = ns_const(part->factor), ratio = factor;
+        ns_expr q = nsi_joint_coordinate(robot->model, part->link, robot->q);
+        if (l->mimic != NSI_NONE) ratio = ns_mul(factor, robot->body[part->link].ratio);
+        t->length = ns_add(t->length, ns_mul(factor, q));
+        t->moment[l->v] = ns_add(t->moment[l->v], ratio);
+    }
+}
+
+static void trace_sites(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_tendon* tendon,
+                        nsi_transmission* t) {
+    uint32_t last = NSI_NONE;
+    vec3 before = v3_zero();
+    double divisor = 1.0;
+    for (uint32_t k = 0; k < tendon->def.npart; k++) {
+        const nsi_tendon_part* part = &tendon->parts[k];
+        if (part->site == NSI_NONE) {
+            divisor = part->factor, last = NSI_NONE;
+            continue;
+        }
+        vec3 at = nsi_site_pose(robot, pose, part->site).position;
+        if (last != NSI_NONE) {
+            // The unit vector is zero where the two sites are one.
+            ns_expr scale = ns_const(1.0 / divisor);
+            vec3 way = v3_sub(at, before), unit;
+            ns_normalize(3, way.e, unit.e);
+            uint32_t body = body_of_site(robot, part->site), other = body_of_site(robot, last);
+            t->length = ns_add(t->length, ns_mul(scale, v3_dot(unit, way)));
+            vec3 along = v3_scale(scale, unit);
+            add_wrench(robot, pose, body, other, at, along, NULL, t->moment);
+            add_wrench(robot, pose, other, body, before, v3_neg(along), NULL, t->moment);
+        }
+        before = at;
+        last = part->site;
+    }
+}
+
+bool nsi_tendon_transmission(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t tendon,
+                             nsi_transmission* t) {
+    const nsi_tendon* data = &robot->model->tendons[tendon];
+    if (!begin(robot, t)) return false;
+    if (data->parts[0].link != NSI_NONE) {
+        trace_joints(robot, data, t);
+    } else {
+        trace_sites(robot, pose, data, t);
+    }
+    return finish(robot, t);
+}
+
+// ---- forces ----------------------------------------------------------------------------------
+
+void nsi_transmission_apply(const nsi_robot* robot, const nsi_transmission* t, ns_expr f,
+                            ns_expr* into) {
+    for (uint32_t k = 0; k < robot->model->sizes.nv; k++) {
+        if (nsi_robot_is_zero(robot, t->moment[k])) continue;
+        into[k] = ns_add(into[k], ns_mul(t->moment[k], f));
+    }
+}
+
+bool nsi_transmission_is_shared(const nsi_robot* robot, const nsi_transmission* t) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < robot->model->sizes.nv; k++) {
+        count += !nsi_robot_is_zero(robot, t->moment[k]);
+    }
+    return count > 1;
+}
+
+void nsi_transmission_couple(const nsi_robot* robot, const nsi_transmission* t, ns_expr slope,
+                             ns_expr** coupling) {
+    uint32_t nv = robot->model->sizes.nv;
+    if (nsi_robot_is_zero(robot, slope) || !nsi_transmission_is_shared(robot, t)) return;
+    if (!*coupling) *coupling = nsi_robot_zeros(robot, (size_t)nv * nv);
+    for (uint32_t i = 0; *coupling && i < nv; i++) {
+        for (uint32_t j = 0; j < nv; j++) {
+            ns_expr* to = &(*coupling)[i * nv + j];
+            if (i == j || nsi_robot_is_zero(robot, t->moment[i])) continue;
+            if (nsi_robot_is_zero(robot, t->moment[j])) continue;
+            *to = ns_add(*to, ns_mul(slope, ns_mul(t->moment[i], t->moment[j])));
+        }
+    }
+}

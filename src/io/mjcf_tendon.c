@@ -1,0 +1,119 @@
+// Sites and tendons of MJCF files.
+
+#include "io/mjcf.h"
+
+#include <stdio.h>
+
+// ---- sites -----------------------------------------------------------------------------------
+
+static bool add_site(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class_number,
+                     const char* link) {
+    nsi_mjcf_item c = {element, NSI_MJCF_SITE, class_number};
+    ns_site_def def = ns_default_site_def();
+    def.name = nsi_xml_value(element, "name");
+    def.link = link;
+    if (!def.name) {
+        return nsi_reader_note(m->reader, element,
+                               "has no name, so that nothing can refer to it: left out");
+    }
+    return nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number) &&
+           nsi_mjcf_pose(m, c, &def.pose) && nsi_reader_add_site(m->reader, element, &def);
+}
+
+bool nsi_mjcf_add_sites(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,
+                        const char* link) {
+    const nsi_xml_element* element = nsi_xml_child(body, "site");
+    for (; element; element = nsi_xml_next(element, "site")) {
+        if (!add_site(m, element, class_number, link)) return false;
+    }
+    return true;
+}
+
+// ---- tendons ---------------------------------------------------------------------------------
+
+typedef NSI_ARRAY(ns_tendon_part) tendon_parts;
+
+// The joints of a fixed tendon, or the sites and pulleys of a spatial one. `known` is false, with a note,
+// when it wraps around geoms.
+static bool read_parts(nsi_mjcf* m, const nsi_xml_element* element, tendon_parts* parts,
+                       bool* known) {
+    *known = true;
+    for (const nsi_xml_element* e = element->first_child; e; e = e->next) {
+        ns_tendon_part part = {.factor = 1.0};
+        nsi_mjcf_item c = nsi_mjcf_plain(e);
+        bool joint = strcmp(e->name, "joint") == 0, site = strcmp(e->name, "site") == 0;
+        if (strcmp(e->name, "geom") == 0) {
+            *known = false;
+            return nsi_reader_note(
+                m->reader, element,
+                "wraps around a geom and is not represented; changes the motion");
+        }
+        if (!joint && !site && strcmp(e->name, "pulley") != 0) continue; // noted already
+        if (joint && !nsi_reader_required(m->reader, e, "joint", &part.joint)) return false;
+        if (site && !nsi_reader_required(m->reader, e, "site", &part.site)) return false;
+        if (!nsi_mjcf_number(m, c, joint ? "coef" : "divisor", &part.factor)) return false;
+        if (!nsi_array_push(&m->reader->allocator, parts, part)) {
+            return nsi_reader_fail_nomem(m->reader);
+        }
+    }
+    return true;
+}
+
+static bool read_tendon_numbers(nsi_mjcf* m, nsi_mjcf_item c, ns_tendon_def* def) {
+    double range[2] = {0.0}, rest[2] = {0.0};
+    uint32_t count;
+    if (!nsi_mjcf_number(m, c, "stiffness", &def->stiffness) ||
+        !nsi_mjcf_number(m, c, "damping", &def->damping) ||
+        !nsi_mjcf_number(m, c, "frictionloss", &def->friction) ||
+        !nsi_mjcf_limit(m, c, "limited", "range", &def->limited, range) ||
+        !nsi_mjcf_numbers(m, c, "springlength", 1, 2, rest, &count)) {
+        return false;
+    }
+    def->lower = range[0], def->upper = range[1];
+
+    // Two lengths, between which the spring is slack; -1 is automatic, as with us.
+    if (count > 0) def->rest = rest[0];
+    if (count == 2 && rest[0] != NS_TENDON_AUTO) {
+        if (!(rest[0] <= rest[1])) {
+            return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                                   "springlength: the first number must not exceed the second");
+        }
+        def->slack = rest[1] - rest[0];
+    }
+    return true;
+}
+
+static bool add_tendon(nsi_mjcf* m, const nsi_xml_element* element, tendon_parts* parts) {
+    nsi_mjcf_item c = {element, NSI_MJCF_TENDON, NSI_MJCF_MAIN_CLASS};
+    ns_tendon_def def = ns_default_tendon_def();
+    char name[32];
+    bool known;
+    def.name = nsi_xml_value(element, "name");
+    if (!def.name) {
+        snprintf(name, sizeof name, "tendon%u", m->ntendons);
+        def.name = name;
+    }
+    m->ntendons++;
+    if (!nsi_mjcf_find_class(m, element, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
+        !read_tendon_numbers(m, c, &def) || !read_parts(m, element, parts, &known)) {
+        return false;
+    }
+    if (!known) return true;
+    def.parts = parts->data;
+    def.npart = parts->count;
+    return nsi_reader_add_tendon(m->reader, element, &def);
+}
+
+bool nsi_mjcf_read_tendons(nsi_mjcf* m) {
+    const nsi_xml_element* section = nsi_xml_child(m->reader->xml->root, "tendon");
+    for (; section; section = nsi_xml_next(section, "tendon")) {
+        for (const nsi_xml_element* e = section->first_child; e; e = e->next) {
+            if (strcmp(e->name, "fixed") != 0 && strcmp(e->name, "spatial") != 0) continue;
+            tendon_parts parts = {0};
+            bool added = add_tendon(m, e, &parts);
+            nsi_array_free(&m->reader->allocator, &parts);
+            if (!added) return false;
+        }
+    }
+    return true;
+}
