@@ -300,6 +300,77 @@ typedef struct ns_tendon_def {
 
 NS_API ns_tendon_def ns_default_tendon_def(void);
 
+/// What a sensor belongs to.
+typedef enum ns_sensor_object {
+    NS_SENSOR_OF_JOINT,
+    NS_SENSOR_OF_BALL, ///< a spherical joint
+    NS_SENSOR_OF_ACTUATOR,
+    NS_SENSOR_OF_TENDON,
+    NS_SENSOR_OF_SITE,
+    NS_SENSOR_OF_FRAME, ///< a site or a link
+    NS_SENSOR_OF_LINK
+} ns_sensor_object;
+
+/// Sensors: words and meanings of MJCF, how many numbers they give, and what they belong to.
+#define NS_SENSOR_TYPE_MAP(X)                                                                      \
+    X(NS_SENSOR_JOINT_POSITION, "jointpos", "coordinate of a hinge or slide", 1, JOINT)            \
+    X(NS_SENSOR_JOINT_VELOCITY, "jointvel", "its rate", 1, JOINT)                                  \
+    X(NS_SENSOR_BALL_QUATERNION, "ballquat", "quaternion of a ball joint", 4, BALL)                \
+    X(NS_SENSOR_BALL_VELOCITY, "ballangvel", "its angular velocity, in the link", 3, BALL)         \
+    X(NS_SENSOR_ACTUATOR_POSITION, "actuatorpos", "length of a transmission", 1, ACTUATOR)         \
+    X(NS_SENSOR_ACTUATOR_VELOCITY, "actuatorvel", "its rate", 1, ACTUATOR)                         \
+    X(NS_SENSOR_ACTUATOR_FORCE, "actuatorfrc", "force of an actuator", 1, ACTUATOR)                \
+    X(NS_SENSOR_TENDON_POSITION, "tendonpos", "length of a tendon", 1, TENDON)                     \
+    X(NS_SENSOR_TENDON_VELOCITY, "tendonvel", "its rate", 1, TENDON)                               \
+    X(NS_SENSOR_FRAME_POSITION, "framepos", "position, world (m)", 3, FRAME)                       \
+    X(NS_SENSOR_FRAME_QUATERNION, "framequat", "orientation, world", 4, FRAME)                     \
+    X(NS_SENSOR_FRAME_X_AXIS, "framexaxis", "x axis, world", 3, FRAME)                             \
+    X(NS_SENSOR_FRAME_Y_AXIS, "frameyaxis", "y axis, world", 3, FRAME)                             \
+    X(NS_SENSOR_FRAME_Z_AXIS, "framezaxis", "z axis, world", 3, FRAME)                             \
+    X(NS_SENSOR_FRAME_LINEAR_VELOCITY, "framelinvel", "velocity, world (m/s)", 3, FRAME)           \
+    X(NS_SENSOR_FRAME_ANGULAR_VELOCITY, "frameangvel", "angular velocity, world (rad/s)", 3,       \
+      FRAME)                                                                                       \
+    X(NS_SENSOR_FRAME_LINEAR_ACCELERATION, "framelinacc",                                          \
+      "acceleration less gravity, world (m/s^2)", 3, FRAME)                                        \
+    X(NS_SENSOR_FRAME_ANGULAR_ACCELERATION, "frameangacc",                                         \
+      "angular acceleration, world (rad/s^2)", 3, FRAME)                                           \
+    X(NS_SENSOR_GYRO, "gyro", "angular velocity, site (rad/s)", 3, SITE)                           \
+    X(NS_SENSOR_VELOCIMETER, "velocimeter", "velocity, site (m/s)", 3, SITE)                       \
+    X(NS_SENSOR_ACCELEROMETER, "accelerometer", "acceleration less gravity, site (m/s^2)", 3,      \
+      SITE)                                                                                        \
+    X(NS_SENSOR_SUBTREE_COM, "subtreecom", "centre of mass of a link and all beyond, world (m)",   \
+      3, LINK)                                                                                     \
+    X(NS_SENSOR_SUBTREE_VELOCITY, "subtreelinvel", "its velocity, world (m/s)", 3, LINK)
+
+typedef enum ns_sensor_type {
+#define NS_SENSOR_ENUMERATOR(ENUMERATOR, word, help, size, object) ENUMERATOR,
+    NS_SENSOR_TYPE_MAP(NS_SENSOR_ENUMERATOR)
+#undef NS_SENSOR_ENUMERATOR
+} ns_sensor_type;
+
+typedef struct ns_sensor_info {
+    const char *name, *help; ///< "jointpos"
+    uint32_t size;           ///< numbers
+    ns_sensor_object object;
+} ns_sensor_info;
+
+/// @return what is known about a sensor type; NULL when it is none
+NS_API const ns_sensor_info* ns_sensor_type_info(ns_sensor_type type);
+
+/// A sensor is a name for numbers that follow from the state: the quantity sensor/<name>, or
+/// sensor/<name>/x, y, z or qw, qx, qy, qz. It measures where a step begins.
+typedef struct ns_sensor_def {
+    const char* name; ///< unique among sensors
+    ns_sensor_type type;
+    const char *joint, *actuator, *tendon, *site,
+        *link;     ///< one of them, as the type has it; "world" is a
+                   ///< link for sensors of subtrees
+    bool at_com;   ///< of a link: at its centre of mass, not its frame's origin. Default false
+    double cutoff; ///< clamp the numbers to +-cutoff, unless it is an orientation; 0: no. Default 0
+} ns_sensor_def;
+
+NS_API ns_sensor_def ns_default_sensor_def(void);
+
 /// Actuator laws: the scalar force of an actuator. `s` is its input: the control, or the activation where
 /// `dynamics` makes one of it. Length x and velocity v are those of its transmission: gear q and
 /// gear qd on a joint with an axis. The joint feels gear times the force. The motor of a
@@ -454,6 +525,10 @@ NS_API ns_status ns_model_builder_add_site(ns_model_builder* builder, const ns_s
 NS_API ns_status ns_model_builder_add_tendon(ns_model_builder* builder, const ns_tendon_def* tendon,
                                              ns_error* error);
 
+/// A sensor of something earlier.
+NS_API ns_status ns_model_builder_add_sensor(ns_model_builder* builder, const ns_sensor_def* sensor,
+                                             ns_error* error);
+
 /// A pair of geometries that can touch; of earlier geometries.
 NS_API ns_status ns_model_builder_add_contact(ns_model_builder* builder,
                                               const ns_contact_def* contact, ns_error* error);
@@ -523,7 +598,7 @@ typedef struct ns_model_sizes {
     uint32_t nequality; ///< equality constraints, inactive ones included
     uint32_t nparam;    ///< parameters
     uint32_t nignored;  ///< notes on what was ignored
-    uint32_t nsite, ntendon, nkeyframe;
+    uint32_t nsite, ntendon, nsensor, nkeyframe;
 } ns_model_sizes;
 
 NS_API ns_model_sizes ns_model_get_sizes(const ns_model* model);
@@ -539,6 +614,7 @@ NS_API const ns_contact_def* ns_model_contact(const ns_model* model, uint32_t nu
 NS_API const ns_equality_def* ns_model_equality(const ns_model* model, uint32_t number);
 NS_API const ns_site_def* ns_model_site(const ns_model* model, uint32_t number);
 NS_API const ns_tendon_def* ns_model_tendon(const ns_model* model, uint32_t number);
+NS_API const ns_sensor_def* ns_model_sensor(const ns_model* model, uint32_t number);
 NS_API const char* ns_model_ignored(const ns_model* model, uint32_t number);
 
 /// Equations of a constraint: 1, 3 or 6; 0 when it is inactive.

@@ -21,6 +21,28 @@ void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose) {
     }
 }
 
+void nsi_link_turns(const nsi_robot* robot, quat* turn) {
+    for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
+        const nsi_link* l = &robot->model->links[i];
+
+        // The joint's frame in the parent.
+        const double* o = l->def.origin.quaternion;
+        quat q = {ns_const(o[0]), ns_const(o[1]), ns_const(o[2]), ns_const(o[3])};
+        const ns_expr* r = robot->param + l->param + NSI_JOINT_ROTATION;
+        q = q_mul(q, q_exp(v3(r[0], r[1], r[2])));
+
+        // The joint's own rotation; a floating joint's is in the world.
+        const nsi_joint* joint = nsi_joint_get(l->def.joint_type);
+        if (joint->info.in_world) {
+            q = joint->rotation(robot, i);
+        } else if (joint->rotation) {
+            q = q_mul(q, joint->rotation(robot, i));
+        }
+        bool in_world = l->parent == NSI_NONE || joint->info.in_world;
+        turn[i] = in_world ? q : q_mul(turn[l->parent], q);
+    }
+}
+
 nsi_link_pose nsi_surface_pose(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link) {
     nsi_link_pose at = pose[link];
     if (!robot->pose_change) return at;

@@ -15,33 +15,9 @@ static void internal_acceleration(const nsi_robot* robot, uint32_t i, const ns_e
     for (uint32_t k = 0; k < body->nv; k++) d[k] = qdd ? ns_mul(scale, qdd[l->v + k]) : zero;
 }
 
-void nsi_drift_accelerations(const nsi_robot* robot, motion* a) {
+// Spatial accelerations of bodies, from that of the world.
+static void accelerate(const nsi_robot* robot, const ns_expr* qdd, motion world, motion* a) {
     for (uint32_t i = 0; i < robot->model->sizes.nlink; i++) {
-        const nsi_body* body = &robot->body[i];
-        if (body->nv == 0) continue;
-        ns_expr d[NSI_MAX_DOF];
-        internal_acceleration(robot, i, NULL, d);
-        motion joint = mo_zero();
-        a[i] = body->parent == NSI_NONE ? mo_zero() : tr_motion(body->x, a[body->parent]);
-        for (uint32_t k = 0; k < body->nv; k++) {
-            joint = mo_add(joint, mo_scale(body->rate[k], body->s[k]));
-            a[i] = mo_add(a[i], mo_scale(d[k], body->s[k]));
-        }
-        a[i] = mo_add(a[i], mo_cross(body->velocity, joint));
-    }
-}
-
-void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau) {
-    const ns_model* model = robot->model;
-    uint32_t n = model->sizes.nlink;
-    motion* a = nsi_robot_alloc(robot, n, sizeof *a);
-    force* f = nsi_robot_alloc(robot, n, sizeof *f);
-    if (!a || !f) return;
-    for (uint32_t k = 0; k < model->sizes.nv; k++) tau[k] = ns_const(0.0);
-
-    // Outwards: accelerations, and the force each body needs.
-    motion world = {v3_zero(), v3_neg(nsi_robot_gravity(robot))};
-    for (uint32_t i = 0; i < n; i++) {
         const nsi_body* body = &robot->body[i];
         if (body->nv == 0) continue;
         ns_expr d[NSI_MAX_DOF];
@@ -53,6 +29,30 @@ void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau) {
             a[i] = mo_add(a[i], mo_scale(d[k], body->s[k]));
         }
         a[i] = mo_add(a[i], mo_cross(body->velocity, joint));
+    }
+}
+
+void nsi_drift_accelerations(const nsi_robot* robot, motion* a) {
+    accelerate(robot, NULL, mo_zero(), a);
+}
+
+void nsi_body_accelerations(const nsi_robot* robot, const ns_expr* qdd, motion* a) {
+    accelerate(robot, qdd, (motion){v3_zero(), v3_neg(nsi_robot_gravity(robot))}, a);
+}
+
+void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau) {
+    const ns_model* model = robot->model;
+    uint32_t n = model->sizes.nlink;
+    motion* a = nsi_robot_alloc(robot, n, sizeof *a);
+    force* f = nsi_robot_alloc(robot, n, sizeof *f);
+    if (!a || !f) return;
+    for (uint32_t k = 0; k < model->sizes.nv; k++) tau[k] = ns_const(0.0);
+
+    // Outwards: accelerations, and the force each body needs.
+    nsi_body_accelerations(robot, qdd, a);
+    for (uint32_t i = 0; i < n; i++) {
+        const nsi_body* body = &robot->body[i];
+        if (body->nv == 0) continue;
         f[i] = fo_add(in_apply(body->inertia, a[i]),
                       mo_cross_force(body->velocity, in_apply(body->inertia, body->velocity)));
         f[i].n = v3_add(f[i].n, nsi_gyroscopic_change(robot, i));

@@ -225,6 +225,9 @@ void nsi_rnea(const nsi_robot* robot, const ns_expr* qdd, ns_expr* tau);
 // Without gravity.
 void nsi_drift_accelerations(const nsi_robot* robot, motion* a);
 
+// Spatial accelerations of bodies (nlink) in their frames, gravity taken off: at rest on the ground they point up.
+void nsi_body_accelerations(const nsi_robot* robot, const ns_expr* qdd, motion* a);
+
 // Mass matrix M (nv x nv, row-major, symmetric), composite rigid bodies; armature and the robot's
 // mass_change included.
 void nsi_crba(const nsi_robot* robot, ns_expr* M);
@@ -240,6 +243,9 @@ typedef struct nsi_link_pose {
 } nsi_link_pose;
 
 void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose); // (nlink)
+
+// Orientations of links in the world as quaternions (nlink).
+void nsi_link_turns(const nsi_robot* robot, quat* turn);
 
 // Where the geometries of a link are: at its pose, unless a network changes that.
 nsi_link_pose nsi_surface_pose(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link);

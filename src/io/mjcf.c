@@ -12,6 +12,7 @@
 //   equality  joint, connect, weld (mjcf_equality.c)
 //   keyframe  key: qpos, qvel, ctrl (mjcf_keyframe.c)
 //   tendon    fixed; spatial with sites and pulleys (mjcf_tendon.c)
+//   sensor    those of ns_sensor_type (mjcf_sensor.c)
 //   actuator  motor, position, velocity, intvelocity, damper, general (mjcf_actuator.c)
 //
 // Everything else is listed as ignored. How bodies become links:
@@ -110,6 +111,30 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"keyframe", "key", "name qpos qvel ctrl", "act mpos mquat"},
     {in_bodies, "site", "name class pos type size rgba group material " ORIENTATION, "fromto"},
     {"default", "site", "pos type size rgba group material " ORIENTATION, "fromto"},
+    {"mujoco", "sensor", "", NULL},
+    {"sensor", "jointpos", "name cutoff joint", NULL},
+    {"sensor", "jointvel", "name cutoff joint", NULL},
+    {"sensor", "ballquat", "name cutoff joint", NULL},
+    {"sensor", "ballangvel", "name cutoff joint", NULL},
+    {"sensor", "actuatorpos", "name cutoff actuator", NULL},
+    {"sensor", "actuatorvel", "name cutoff actuator", NULL},
+    {"sensor", "actuatorfrc", "name cutoff actuator", NULL},
+    {"sensor", "tendonpos", "name cutoff tendon", NULL},
+    {"sensor", "tendonvel", "name cutoff tendon", NULL},
+    {"sensor", "gyro", "name cutoff site", NULL},
+    {"sensor", "velocimeter", "name cutoff site", NULL},
+    {"sensor", "accelerometer", "name cutoff site", NULL},
+    {"sensor", "framepos", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "framequat", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "framexaxis", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "frameyaxis", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "framezaxis", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "framelinvel", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "frameangvel", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "framelinacc", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "frameangacc", "name cutoff objtype objname reftype refname", NULL},
+    {"sensor", "subtreecom", "name cutoff body", NULL},
+    {"sensor", "subtreelinvel", "name cutoff body", NULL},
     {"mujoco", "tendon", "", NULL},
     {"default", "tendon", TENDON, TENDON_CHANGING},
     {"tendon", "fixed", "name class " TENDON, TENDON_CHANGING},
@@ -309,8 +334,8 @@ bool nsi_mjcf_read(nsi_reader* reader) {
                 nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&
                 nsi_mjcf_collect_pairs(&m) && nsi_mjcf_read_worldbody(&m) && set_total_mass(&m) &&
                 nsi_mjcf_read_tendons(&m) && nsi_mjcf_read_actuators(&m) &&
-                nsi_mjcf_read_contacts(&m) && nsi_mjcf_read_equalities(&m) &&
-                nsi_mjcf_read_keyframes(&m);
+                nsi_mjcf_read_sensors(&m) && nsi_mjcf_read_contacts(&m) &&
+                nsi_mjcf_read_equalities(&m) && nsi_mjcf_read_keyframes(&m);
 
     nsi_mjcf_free_defaults(&m);
     nsi_names_free(allocator, &m.body_names);

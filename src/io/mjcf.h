@@ -84,7 +84,7 @@ typedef struct nsi_mjcf {
     const char* mesh_folder;
     bool strip_path; // of file names
     bool contact;    // false: disabled by a flag
-    uint32_t nbodies, nreplicates, ntendons;
+    uint32_t nbodies, nreplicates, ntendons, nsensors;
 } nsi_mjcf;
 
 // ---- mjcf_include.c --------------------------------------------------------------------------
@@ -237,6 +237,10 @@ bool nsi_mjcf_read_tendons(nsi_mjcf* m); // after joints and sites
 // ---- mjcf_actuator.c -------------------------------------------------------------------------
 
 bool nsi_mjcf_read_actuators(nsi_mjcf* m); // after the joints
+
+// ---- mjcf_sensor.c ---------------------------------------------------------------------------
+
+bool nsi_mjcf_read_sensors(nsi_mjcf* m); // after everything they can belong to
 
 // ---- mjcf_equality.c: constraints ------------------------------------------------------------
 

@@ -166,6 +166,13 @@ static bool read_transmission(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def
     def->tendon = nsi_xml_value(c.element, "tendon");
     def->site = nsi_xml_value(c.element, "site");
     def->refsite = nsi_xml_value(c.element, "refsite");
+    if (def->tendon && !nsi_model_builder_has_tendon(m->reader->builder, def->tendon)) {
+        *known = false;
+        return nsi_reader_note(m->reader, c.element,
+                               "acts on tendon \"%.100s\", which is not represented; changes the "
+                               "motion",
+                               def->tendon);
+    }
     *known = def->joint || def->tendon || def->site;
     if (!*known) {
         return nsi_reader_note(m->reader, c.element,

@@ -340,6 +340,13 @@ bool nsi_reader_add_tendon(nsi_reader* reader, const nsi_xml_element* element,
                    &error);
 }
 
+bool nsi_reader_add_sensor(nsi_reader* reader, const nsi_xml_element* element,
+                           const ns_sensor_def* sensor) {
+    ns_error error;
+    return pass_on(reader, element, ns_model_builder_add_sensor(reader->builder, sensor, &error),
+                   &error);
+}
+
 bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                              const ns_actuator_def* actuator) {
     ns_error error;

@@ -146,6 +146,8 @@ bool nsi_reader_add_site(nsi_reader* reader, const nsi_xml_element* element,
                          const ns_site_def* site);
 bool nsi_reader_add_tendon(nsi_reader* reader, const nsi_xml_element* element,
                            const ns_tendon_def* tendon);
+bool nsi_reader_add_sensor(nsi_reader* reader, const nsi_xml_element* element,
+                           const ns_sensor_def* sensor);
 bool nsi_reader_add_actuator(nsi_reader* reader, const nsi_xml_element* element,
                              const ns_actuator_def* actuator);
 bool nsi_reader_add_keyframe(nsi_reader* reader, const nsi_xml_element* element,

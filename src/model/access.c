@@ -58,6 +58,10 @@ const ns_tendon_def* ns_model_tendon(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.ntendon ? &model->tendons[number].def : NULL;
 }
 
+const ns_sensor_def* ns_model_sensor(const ns_model* model, uint32_t number) {
+    return model && number < model->sizes.nsensor ? &model->sensors[number].def : NULL;
+}
+
 const char* ns_model_ignored(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.nignored ? model->ignored[number] : NULL;
 }

@@ -29,6 +29,7 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_array_free(&allocator, &builder->actuators);
     nsi_array_free(&allocator, &builder->sites);
     nsi_array_free(&allocator, &builder->tendons);
+    nsi_array_free(&allocator, &builder->sensors);
     nsi_array_free(&allocator, &builder->contacts);
     nsi_array_free(&allocator, &builder->exclusions);
     nsi_array_free(&allocator, &builder->equalities);
@@ -43,6 +44,7 @@ void ns_model_builder_free(ns_model_builder* builder) {
     nsi_index_free(&allocator, &builder->equality_names);
     nsi_index_free(&allocator, &builder->site_names);
     nsi_index_free(&allocator, &builder->tendon_names);
+    nsi_index_free(&allocator, &builder->sensor_names);
     nsi_arena_free(&builder->strings);
     nsi_free(&allocator, builder);
 }

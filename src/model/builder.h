@@ -15,15 +15,16 @@ struct ns_model_builder {
     NSI_ARRAY(nsi_geom) geoms;
     NSI_ARRAY(nsi_actuator) actuators;
     NSI_ARRAY(nsi_model_site) sites;
-    NSI_ARRAY(nsi_tendon) tendons;   // parts in `strings`
-    uint32_t ntendon_part;           // of all tendons
+    NSI_ARRAY(nsi_tendon) tendons; // parts in `strings`
+    uint32_t ntendon_part;         // of all tendons
+    NSI_ARRAY(nsi_sensor) sensors;
     NSI_ARRAY(nsi_contact) contacts; // given by hand, names made, numbers as given
     NSI_ARRAY(nsi_exclusion) exclusions;
     NSI_ARRAY(nsi_equality_constraint) equalities;
     NSI_ARRAY(nsi_keyframe) keyframes; // numbers in `strings`
     NSI_ARRAY(const char*) ignored;
     nsi_index link_names, joint_names, geom_names, actuator_names, contact_names, site_names,
-        tendon_names, equality_names;
+        tendon_names, sensor_names, equality_names;
     NSI_ARRAY(uint32_t) next_geom; // number for the next "<link>_geom<k>" of each link
     uint32_t next_world_geom;
     uint32_t nq, nv;
@@ -53,6 +54,7 @@ uint32_t nsi_builder_find_geom(const ns_model_builder* builder, const char* name
 uint32_t nsi_builder_find_actuator(const ns_model_builder* builder, const char* name);
 uint32_t nsi_builder_find_site(const ns_model_builder* builder, const char* name);
 uint32_t nsi_builder_find_tendon(const ns_model_builder* builder, const char* name);
+uint32_t nsi_builder_find_sensor(const ns_model_builder* builder, const char* name);
 uint32_t nsi_builder_find_contact(const ns_model_builder* builder, const char* name);
 uint32_t nsi_builder_find_equality(const ns_model_builder* builder, const char* name);
 bool nsi_builder_is_world(const char* name);

@@ -36,6 +36,7 @@ FIND_BY_NAME(nsi_builder_find_geom, geom_names, geoms, name)
 FIND_BY_NAME(nsi_builder_find_actuator, actuator_names, actuators, name)
 FIND_BY_NAME(nsi_builder_find_site, site_names, sites, name)
 FIND_BY_NAME(nsi_builder_find_tendon, tendon_names, tendons, name)
+FIND_BY_NAME(nsi_builder_find_sensor, sensor_names, sensors, name)
 FIND_BY_NAME(nsi_builder_find_contact, contact_names, contacts, name)
 FIND_BY_NAME(nsi_builder_find_equality, equality_names, equalities, name)
 

@@ -13,6 +13,7 @@
     X(nsi_actuator, actuators, sizes.nu)                                                           \
     X(nsi_model_site, sites, sizes.nsite)                                                          \
     X(nsi_tendon, tendons, sizes.ntendon)                                                          \
+    X(nsi_sensor, sensors, sizes.nsensor)                                                          \
     X(ns_tendon_part, tendon_parts, ntendon_part)                                                  \
     X(nsi_tendon_part, tendon_part_data, ntendon_part)                                             \
     X(nsi_contact, contacts, sizes.ncontact)                                                       \
@@ -161,6 +162,18 @@ static void fill_tendons(filling* f) {
     }
 }
 
+static void fill_sensors(filling* f) {
+    for (uint32_t i = 0; i < f->builder->sensors.count; i++) {
+        nsi_sensor sensor = f->builder->sensors.data[i];
+        const char** texts[] = {&sensor.def.name,   &sensor.def.joint, &sensor.def.actuator,
+                                &sensor.def.tendon, &sensor.def.site,  &sensor.def.link};
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+            *texts[k] = put_text(f->room, *texts[k]);
+        }
+        if (f->arrays) f->arrays->sensors[i] = sensor;
+    }
+}
+
 static void fill_gravity(filling* f) {
     char name[NSI_PARAM_NAME_SIZE];
     f->model->gravity_param = f->param;
@@ -283,6 +296,7 @@ static void fill_model(const ns_model_builder* builder, const nsi_pairs* pairs, 
     fill_medium(&f);
     fill_sites(&f);
     fill_tendons(&f);
+    fill_sensors(&f);
     fill_geoms(&f);
     fill_contacts(&f);
     fill_equalities(&f);
@@ -419,6 +433,7 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
                   .nequality = builder->equalities.count,
                   .nsite = builder->sites.count,
                   .ntendon = builder->tendons.count,
+                  .nsensor = builder->sensors.count,
                   .nignored = builder->ignored.count + pairs->notes.count,
                   .nkeyframe = builder->keyframes.count},
         .nvertex = builder->nvertex,

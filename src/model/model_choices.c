@@ -15,3 +15,14 @@ const ns_choices ns_actuator_dynamics_types = NS_CHOICES("dynamics", dynamics_ty
 const ns_choices ns_equality_types = NS_CHOICES("equality", equality_types);
 const ns_choices ns_integrators = NS_CHOICES("integrator", integrators);
 const ns_choices ns_param_transforms = NS_CHOICES("transform", transforms);
+
+static const ns_sensor_info sensor_types[] = {
+#define SENSOR_ROW(ENUMERATOR, word, help, size, object) {word, help, size, NS_SENSOR_OF_##object},
+    NS_SENSOR_TYPE_MAP(SENSOR_ROW)
+#undef SENSOR_ROW
+};
+
+const ns_sensor_info* ns_sensor_type_info(ns_sensor_type type) {
+    size_t number = (size_t)type;
+    return number < sizeof sensor_types / sizeof *sensor_types ? &sensor_types[number] : NULL;
+}

@@ -105,6 +105,12 @@ typedef struct nsi_tendon {
     uint32_t param;               // first parameter
 } nsi_tendon;
 
+typedef struct nsi_sensor {
+    ns_sensor_def def;
+    uint32_t
+        object; // number of the link (of its joint), actuator, tendon or site; NSI_NONE: the world
+} nsi_sensor;
+
 typedef struct nsi_geom {
     ns_geom_def def;
     uint32_t link;  // NSI_NONE: the world
@@ -152,6 +158,7 @@ struct ns_model {
     const nsi_actuator* actuators;
     const nsi_model_site* sites;
     const nsi_tendon* tendons;
+    const nsi_sensor* sensors;
     const ns_tendon_part* tendon_parts;      // of all tendons
     const nsi_tendon_part* tendon_part_data; // the same
     uint32_t ntendon_part;
@@ -196,6 +203,8 @@ void nsi_model_builder_forbid_self_collision(ns_model_builder* builder);
 // Is the name taken? For loaders that make names up.
 bool nsi_model_builder_has_link(const ns_model_builder* builder, const char* name);
 bool nsi_model_builder_has_joint(const ns_model_builder* builder, const char* name);
+bool nsi_model_builder_has_actuator(const ns_model_builder* builder, const char* name);
+bool nsi_model_builder_has_tendon(const ns_model_builder* builder, const char* name);
 bool nsi_model_builder_has_geom(const ns_model_builder* builder, const char* name);
 
 // Is there a joint of this name, and is it one that does not turn or slide?

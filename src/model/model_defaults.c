@@ -62,6 +62,10 @@ ns_tendon_def ns_default_tendon_def(void) {
     };
 }
 
+ns_sensor_def ns_default_sensor_def(void) {
+    return (ns_sensor_def){.type = NS_SENSOR_JOINT_POSITION};
+}
+
 ns_actuator_def ns_default_actuator_def(void) {
     return (ns_actuator_def){.type = NS_ACTUATOR_TORQUE,
                              .gear = 1.0,

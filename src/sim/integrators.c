@@ -6,6 +6,7 @@
 
 #include "expr/trace.h"
 #include "sim/equality_step.h"
+#include "sim/sensors.h"
 
 // ---- Euler ---------------------------------------------------------------------------------
 
@@ -246,4 +247,15 @@ void nsi_integrate(nsi_stepper* s, ns_expr* q, ns_expr* qd) {
         ns_expr next = nsi_activation_after(m, param, i, s->start[i], s->rate[i], dt);
         s->activation[i] = nsi_activation_clamp(m, param, i, next);
     }
+
+    if (s->graph->error.status != NS_OK) return;
+
+    // Sensors feel impulses as accelerations over the step.
+    ns_expr per_step = ns_const(1.0 / s->options->timestep);
+    bool impulses = nsi_step_has_impulses(m, s->options);
+    for (uint32_t k = 0; k < m->sizes.nv && impulses; k++) {
+        s->qdd[k] = ns_mul(per_step, ns_sub(qd[k], s->first->qd[k]));
+    }
+    nsi_trace_stage(NS_STAGE_AFTER);
+    nsi_name_sensors(s->first, s->qdd);
 }

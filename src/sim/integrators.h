@@ -18,6 +18,8 @@ typedef struct nsi_stepper {
     ns_expr *q, *qd, *actuator, *u, *tau, *param; // inputs; actuator: the state of each actuator
     ns_expr residual, relaxation;                 // of the impulses
 
+    ns_expr* qdd; // (nv) accelerations where the step begins, before impulses
+
     // Activations (nu): where the state being evaluated has them, in the end those of the next state;
     // where the step begins; and how fast they change over the step, first of all at its beginning.
     ns_expr *activation, *start, *rate;

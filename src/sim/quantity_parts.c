@@ -38,6 +38,18 @@ static const char* equality_name(const ns_model* m, uint32_t k) {
     return k < m->sizes.nequality ? m->equalities[k].def.name : NULL;
 }
 
+static const char* site_name(const ns_model* m, uint32_t k) {
+    return k < m->sizes.nsite ? m->sites[k].def.name : NULL;
+}
+
+static const char* tendon_name(const ns_model* m, uint32_t k) {
+    return k < m->sizes.ntendon ? m->tendons[k].def.name : NULL;
+}
+
+static const char* sensor_name(const ns_model* m, uint32_t k) {
+    return k < m->sizes.nsensor ? m->sensors[k].def.name : NULL;
+}
+
 // Kinds of objects: the word that names begin with, and the names of the objects.
 typedef struct object_kind {
     const char* word;
@@ -48,7 +60,9 @@ typedef struct object_kind {
 static const object_kind object_kinds[] = {
     {"link", link_name, false},         {"joint", joint_name, false},
     {"actuator", actuator_name, false}, {"geom", geom_name, false},
-    {"equality", equality_name, false}, {"contact", pair_name, true}};
+    {"equality", equality_name, false}, {"site", site_name, false},
+    {"tendon", tendon_name, false},     {"sensor", sensor_name, false},
+    {"contact", pair_name, true}};
 
 // The text after "<word>/", or NULL.
 static const char* text_after(const char* name, const char* word) {

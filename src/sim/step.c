@@ -7,6 +7,7 @@
 #include "expr/trace.h"
 #include "sim/equality_step.h"
 #include "sim/integrators.h"
+#include "sim/sensors.h"
 
 #include <stdio.h>
 
@@ -52,6 +53,7 @@ static bool make_step_inputs(nsi_stepper* s) {
     s->activation = nsi_step_expressions(s, m->sizes.nu);
     s->start = nsi_step_expressions(s, m->sizes.nu);
     s->rate = nsi_step_expressions(s, m->sizes.nu);
+    s->qdd = nsi_step_expressions(s, m->sizes.nv);
     s->u = nsi_step_expressions(s, m->sizes.nu);
     s->tau = nsi_step_expressions(s, m->sizes.nv);
     s->param = nsi_step_expressions(s, m->sizes.nparam);
@@ -359,6 +361,7 @@ void nsi_step_accelerate(const nsi_stepper* s, nsi_step_state* at, nsi_implicit 
         const char* unit = nsi_velocity_slides(s->model, k) ? "m/s^2" : "rad/s^2";
         qdd[k] = nsi_named(qdd[k], unit, "qdd/%u", k);
     }
+    if (s->first->qd == at->qd) memcpy(s->qdd, qdd, nv * sizeof *qdd);
     if (networks_read_rest(s)) name_rest(s, &at->robot);
 }
 
@@ -405,7 +408,6 @@ static bool name_pose(const char* link, const nsi_link_pose* pose, quat turn,
     return change->moved || change->turned;
 }
 
-// Orientations as quaternions, from the parent down.
 static void name_poses(const nsi_stepper* s, nsi_robot* robot, const nsi_link_pose* pose) {
     const ns_model* m = s->model;
     quat* turn = nsi_arena_alloc(&s->graph->arena, (m->sizes.nlink + 1) * sizeof *turn);
@@ -416,25 +418,9 @@ static void name_poses(const nsi_stepper* s, nsi_robot* robot, const nsi_link_po
         return;
     }
 
+    nsi_link_turns(robot, turn);
     for (uint32_t i = 0; i < m->sizes.nlink; i++) {
-        const nsi_link* l = &m->links[i];
-
-        // The joint's frame in the parent.
-        const double* o = l->def.origin.quaternion;
-        quat q = {ns_const(o[0]), ns_const(o[1]), ns_const(o[2]), ns_const(o[3])};
-        const ns_expr* r = robot->param + l->param + NSI_JOINT_ROTATION;
-        q = q_mul(q, q_exp(v3(r[0], r[1], r[2])));
-
-        // The joint's own rotation; a floating joint's is in the world.
-        const nsi_joint* joint = nsi_joint_get(l->def.joint_type);
-        if (joint->info.in_world) {
-            q = joint->rotation(robot, i);
-        } else if (joint->rotation) {
-            q = q_mul(q, joint->rotation(robot, i));
-        }
-        bool in_world = l->parent == NSI_NONE || joint->info.in_world;
-        turn[i] = in_world ? q : q_mul(turn[l->parent], q);
-        if (name_pose(l->def.name, &pose[i], turn[i], &change[i])) any = true;
+        if (name_pose(m->links[i].def.name, &pose[i], turn[i], &change[i])) any = true;
     }
     if (any) robot->pose_change = change;
 }
@@ -514,6 +500,7 @@ static void name_state(const nsi_stepper* s, nsi_robot* robot) {
     name_vec3(angular, "kg m^2/s", "", "momentum/angular");
     name_vec3(nsi_center_of_mass(robot, pose), "m", "", "com");
     name_links(s, robot, pose);
+    nsi_name_sites(robot, pose);
 }
 
 // Could a pattern ask for a quantity of this name, or of one with other numbers in it?

@@ -63,11 +63,11 @@ static void inspect_tells_what_was_read(void** state) {
 
 static void what_is_missing_comes_first(void** state) {
     (void)state;
-    run_ok("inspect " DATA "../mjcf/features.xml");
+    run_ok("inspect " DATA "../mjcf/incomplete.xml");
     assert_memory_equal(last.out,
                         "1 thing that changes the motion is not represented\n  line 4: ", 61);
     assert_says(last.out, "\nignored, without effect on the motion\n");
-    run_ok("inspect --json " DATA "../mjcf/features.xml");
+    run_ok("inspect --json " DATA "../mjcf/incomplete.xml");
     json_t* root = json_of(last.out);
     assert_false(json_is_true(json_object_get(root, "complete")));
     assert_int_equal(json_array_size(json_object_get(root, "not_represented")), 1);

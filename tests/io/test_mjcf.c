@@ -170,9 +170,8 @@ static void features_are_read(void** state) {
     assert_true(modelfile_notes(model, "line 5: <flag> warmstart: not represented"));
     assert_true(modelfile_notes(model, "line 22: <light> is not represented"));
     assert_string_equal(ns_model_site(model, 0)->name, "s");
-    assert_true(modelfile_notes(model, "<sensor> is not represented"));
     assert_false(modelfile_notes(model, "contact between")); // all shapes can touch
-    assert_int_equal(ns_model_get_sizes(model).nignored, 3);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 2);
     ns_model_free(model);
 }
 

@@ -53,7 +53,7 @@ static void expect_control(const char* keyframe, double q, double control) {
     char text[1000];
     snprintf(text, sizeof text,
              "<mujoco><worldbody><body><joint name='j'/><geom size='1' pos='1 0 0'/></body>"
-             "</worldbody><actuator><motor tendon='t'/><motor joint='j'/><motor site='s'/>"
+             "</worldbody><actuator><motor tendon='t'/><motor joint='j'/><motor body='s'/>"
              "</actuator><keyframe>%s</keyframe></mujoco>",
              keyframe);
     ns_model* model = modelfile_parse(text);

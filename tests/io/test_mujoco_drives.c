@@ -328,6 +328,71 @@ static void drag_of_the_medium_agrees(void** state) {
     both_free(&b);
 }
 
+// ---- sensors ---------------------------------------------------------------------------------
+
+#define FRAMES(of)                                                                                 \
+    "<framepos " of "/><framelinvel " of "/><frameangvel " of "/><framelinacc " of                 \
+    "/><frameangacc " of "/>"
+#define ORIENTATIONS(of)                                                                           \
+    "<framequat " of "/><framexaxis " of "/><frameyaxis " of "/><framezaxis " of "/>"
+#define SENSORS                                                                                    \
+    "<sensor><jointpos joint='h1'/><jointvel joint='s1'/><jointvel joint='h1' cutoff='0.2'/>"      \
+    "<ballquat joint='b1'/><ballangvel joint='b1'/><actuatorpos actuator='b'/>"                    \
+    "<actuatorvel actuator='c'/><actuatorfrc actuator='b'/><tendonpos tendon='s'/>"                \
+    "<tendonvel tendon='p'/>" FRAMES("objtype='site' objname='t3'")                                \
+        ORIENTATIONS("objtype='site' objname='t3'") FRAMES("objtype='body' objname='hand'")        \
+            FRAMES("objtype='xbody' objname='drone'")                                              \
+                ORIENTATIONS("objtype='xbody' objname='hand'")                                     \
+                    FRAMES("objtype='site' objname='w1'") "<gyro site='t4'/><velocimeter "         \
+                                                          "site='t3'/><accelerometer site='t3'/>"  \
+                                                          "<accelerometer site='t4'/><subtreecom " \
+                                                          "body='arm'/><subtreecom body='world'/>" \
+                                                          "<subtreelinvel body='base'/></sensor>"
+
+// Orientations up to the sign of the quaternion. There are no constraints, so that the acceleration of
+// MuJoCo's sensors is the one without them.
+static void sensors_agree(void** state) {
+    (void)state;
+    static const char* const observe[] = {"sensor", NULL};
+    static const char* const vector[3] = {"x", "y", "z"};
+    static const char* const quaternion[4] = {"qw", "qx", "qy", "qz"};
+    residual readings = {.name = "sensordata", .tolerance = SAME};
+    char* text = calloc(1, 20000);
+    assert_non_null(text);
+    const char* end = strstr(TENDONS, "</mujoco>");
+    snprintf(text, 20000, "%.*s%s</mujoco>", (int)(strlen(TENDONS) - strlen(end)), TENDONS,
+             SENSORS);
+    both b = both_load(text, observe, NS_INTEGRATOR_EXPLICIT);
+    free(text);
+    assert_int_equal(b.n.nsensor, b.theirs->nsensor);
+    ns_rng rng = ns_rng_seed(7);
+    for (int n = 0; n < 30; n++) {
+        both_random(&b, &rng);
+        mj_forward(b.theirs, b.data);
+        both_copy(&b);
+        both_step(&b);
+        for (uint32_t k = 0; k < b.n.nsensor; k++) {
+            const char* name = ns_model_sensor(b.ours, k)->name;
+            const mjtNum* want = b.data->sensordata + b.theirs->sensor_adr[k];
+            uint32_t size = (uint32_t)b.theirs->sensor_dim[k];
+            double got[4], sign = 0.0, largest = 1.0;
+            for (uint32_t i = 0; i < size; i++) {
+                got[i] = size == 1 ? observed(&b, "sensor/%s", name)
+                                   : observed(&b, "sensor/%s/%s", name,
+                                              size == 4 ? quaternion[i] : vector[i]);
+                sign += got[i] * want[i];
+                largest = fmax(largest, fabs(want[i]));
+            }
+            for (uint32_t i = 0; i < size; i++) {
+                double flipped = size == 4 && sign < 0.0 ? -got[i] : got[i];
+                residual_add(&readings, flipped, want[i], largest);
+            }
+        }
+    }
+    residual_check(&readings);
+    both_free(&b);
+}
+
 // ---- trajectories ----------------------------------------------------------------------------
 
 // Controls change from step to step. MuJoCo's Euler takes joint damping at the end of the step, as our
@@ -354,7 +419,7 @@ static void activations_agree_along_trajectories(void** state) {
                  "<general joint='s1' dyntype='integrator' gainprm='0.5' biastype='affine' "
                  "biasprm='0 -4 0'/></actuator></mujoco>",
                  text);
-        both b = both_load(whole, observe, cases[n].ours);
+        both b = both_load(whole, observe, (int)cases[n].ours);
         ns_rng rng = ns_rng_seed(5);
         uint32_t nv = b.n.nv, clamped = 0;
         both_copy(&b);
@@ -388,6 +453,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forces_and_accelerations_agree),
         cmocka_unit_test(tendons_and_sites_agree),
+        cmocka_unit_test(sensors_agree),
         cmocka_unit_test(drag_of_the_medium_agrees),
         cmocka_unit_test(activations_agree_along_trajectories),
     };
