@@ -245,7 +245,9 @@ void nsi_check_stuck(ns_data_check* c) {
                 }
                 nsi_places_add(&places, &c->recordings[r], s, i);
                 longest = fmax(longest, s->times[last] - s->times[i]);
-                frozen = frozen || !drops_into(s, i);
+                // At an end of its range a command is saturated.
+                bool end = s->x[i] == signal->stats.min || s->x[i] == signal->stats.max;
+                frozen = frozen || !(end || drops_into(s, i));
             }
         }
         if (places.count == 0) continue;

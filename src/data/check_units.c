@@ -111,11 +111,12 @@ void nsi_check_degrees(ns_data_check* c) {
             find_degrees(c, s, DEGREES, "degrees", why);
             continue;
         }
-        if (is_factor(&s->match, 1.0 / DEGREES)) find_degrees(c, v, DEGREES, "degrees per s", why);
-        if (s->kind == NSI_SIGNAL_ANGLE && is_factor(&s->match, 2.0 * NSI_PI)) {
+        if (v && is_factor(&s->match, 1.0 / DEGREES))
+            find_degrees(c, v, DEGREES, "degrees per s", why);
+        if (v && s->kind == NSI_SIGNAL_ANGLE && is_factor(&s->match, 2.0 * NSI_PI)) {
             find_degrees(c, v, 1.0 / (2.0 * NSI_PI), "turns per s", why);
         }
-        if (s->kind == NSI_SIGNAL_ANGLE && is_factor(&s->match, 2.0 * NSI_PI / 60.0)) {
+        if (v && s->kind == NSI_SIGNAL_ANGLE && is_factor(&s->match, 2.0 * NSI_PI / 60.0)) {
             find_degrees(c, v, 60.0, "turns per minute", why);
         }
 
@@ -159,7 +160,7 @@ void nsi_check_millimetres(ns_data_check* c) {
                  v ? v->name : "");
         if (is_factor(&s->match, 1000.0)) {
             find_millimetres(c, s, why);
-        } else if (is_factor(&s->match, 0.001)) {
+        } else if (v && is_factor(&s->match, 0.001)) {
             find_millimetres(c, v, why);
         } else if (fits_limits(s, 1000.0) && !fits_limits(s, 30.0)) {
             snprintf(why, sizeof why,

@@ -55,6 +55,23 @@ static void rest_is_not_stuck(void** state) {
     free(r);
 }
 
+// A command that is saturated while it would change is worth a note.
+static void saturation_is_a_note(void** state) {
+    (void)state;
+    recording* r = rig_record(1e-3, 13);
+    for (int i = 0; i < ROWS; i++) {
+        r->x[i][TAU] += 0.002 * sin(1.7 * i); // it changes in every row
+        if (i >= 300 && i < 340) r->x[i][TAU] = 20.0;
+    }
+    const char* path = rig_write("pwm.csv", r, "t,q_slide,q_hinge,qd_slide,qd_hinge,pwm");
+    ns_data_check* check = rig_check_files(&path, 1, NULL, NULL);
+    const ns_data_finding* f = rig_must_find(check, NS_DATA_STUCK, "pwm", "pwm.csv:302: pwm");
+    assert_int_equal(f->severity, NS_DATA_NOTE);
+    rig_only(check, -1);
+    ns_data_check_free(check);
+    free(r);
+}
+
 // ---- wrapped angles ------------------------------------------------------------------------------
 
 static void wrapped_angles_are_found(void** state) {
@@ -155,6 +172,7 @@ int main(void) {
         cmocka_unit_test(outliers_are_found_and_counted),
         cmocka_unit_test(stuck_values_are_found),
         cmocka_unit_test(rest_is_not_stuck),
+        cmocka_unit_test(saturation_is_a_note),
         cmocka_unit_test(wrapped_angles_are_found),
         cmocka_unit_test(values_beyond_limits_are_found),
         cmocka_unit_test(missing_samples_are_counted),
