@@ -170,7 +170,7 @@ static void ignored_parts_are_mentioned(void** state) {
     (void)state;
     tempdir_write("p.xml", "<mujoco><worldbody><body><joint name='j' type='hinge'/>"
                            "<geom size='1' mass='1'/></body></worldbody>"
-                           "<tendon><fixed name='f'><joint joint='j' coef='1'/></fixed></tendon>"
+                           "<actuator><muscle joint='j'/></actuator>"
                            "<equality><flex flex='x'/></equality></mujoco>");
     static const char* const lines[] = {"simulate p.xml --steps 1", "eval p.xml --quantity qdd",
                                         "gradcheck p.xml"};
