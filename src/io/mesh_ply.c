@@ -195,6 +195,7 @@ static bool read_value(ply* p, ply_type type, double* out) {
 // A list: the corners of a face go to the mesh.
 static ns_status read_list(ply* p, const ply_property* property) {
     double count, value;
+    const uint32_t nvertex = p->vertices.count / 3;
     if (!read_value(p, property->count, &count) || !(count >= 0.0 && count <= MAX_CORNERS) ||
         count != (double)(uint32_t)count) {
         return ply_fail(p, "cut off, or a list with a length that is not 0 to 4096");
@@ -203,8 +204,7 @@ static ns_status read_list(ply* p, const ply_property* property) {
     for (uint32_t k = 0; k < (uint32_t)count; k++) {
         if (!read_value(p, property->type, &value)) return ply_fail(p, "cut off inside of a list");
         if (!property->corners) continue;
-        if (!(value >= 0.0 && value < (double)(p->vertices.count / 3)) ||
-            value != (double)(uint32_t)value) {
+        if (!(value >= 0.0 && value < nvertex) || value != (double)(uint32_t)value) {
             return ply_fail(p, "a face has a corner that is no vertex");
         }
         nsi_mesh_add_corner(p->to, p->vertices.data + 3 * (size_t)(uint32_t)value);
