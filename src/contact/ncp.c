@@ -28,12 +28,17 @@ static uint32_t value_inputs(const uint32_t* params) {
 }
 
 // As ncp.def lays it out: twelve vectors and those of the caller, Z in fours and two of its rows, A and
-// K in rows of up to six numbers more; aligned.
+// K in rows of up to six numbers more, softness; aligned. Where there are fewer velocities than rows also
+// what ncp_velocity.def adds: rows of Z and two matrices with up to three numbers more in a row, vectors,
+// blocks and columns of contacts.
 uint32_t nsi_ncp_scratch(const uint32_t* params, uint32_t extra) {
     uint32_t active = params[0] < NSI_NCP_MAX_ACTIVE ? params[0] : NSI_NCP_MAX_ACTIVE;
     uint32_t rows = 3 * active, nv = params[2];
-    return (12 + extra) * (rows + 3) + 4 * active * (nv + nv / 64) + 2 * nv +
-           2 * rows * (rows + 6) + 4;
+    uint32_t narrow = nv < rows ? 40 + (rows + 2 * nv + 5) * (nv + 3) +
+                                      active * (20 + (nv + 3) / 2) + 3 * (rows + 3)
+                                : 0;
+    return (13 + extra) * (rows + 3) + 4 * active * (nv + nv / 64) + 2 * nv +
+           2 * rows * (rows + 6) + 4 + narrow;
 }
 
 enum { TOLD = 4, EXTRA = 3 }; // numbers behind the impulses; vectors of ncp_block.def
