@@ -93,7 +93,8 @@ static ns_pose reference_pose(const nsi_link* links, uint32_t link) {
 // The pose `given` of link `from` in the frame of link `to`, where constraints hold by construction.
 static ns_pose pose_in_other(const nsi_link* links, uint32_t from, const ns_pose* given,
                              uint32_t to) {
-    ns_pose outer = reference_pose(links, from), other = reference_pose(links, to), back;
+    ns_pose outer = reference_pose(links, from), other = reference_pose(links, to);
+    ns_pose back = nsi_pose_identity();
     outer = nsi_pose_compose(&outer, given);
 
     // The inverse of the other link's pose.
