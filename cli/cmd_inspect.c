@@ -2,7 +2,7 @@
 
 #include "inspect_values.h"
 
-#include "neuralsim/closure.h"
+#include <neuralsim/closure.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "quantity_args.h"
 
-#include "neuralsim/closure.h"
+#include <neuralsim/closure.h>
 
 #include <math.h>
 #include <stdio.h>

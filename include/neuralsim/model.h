@@ -566,7 +566,7 @@ typedef struct ns_load_options {
                            ///< down, second elements where one is meant. Default false
     bool
         no_self_collision; ///< MJCF: links that are joined to each other do not touch, except in pairs
-        ///< given by <pair>. Default false; that of a URDF without self_collision
+    ///< given by <pair>. Default false; that of a URDF without self_collision
     const char* const* package_paths; ///< (npackage_path) folders that are a package of meshes or
     uint32_t npackage_path;           ///< contain packages: package://P/..., model://P/...
 } ns_load_options;

@@ -450,5 +450,6 @@ void nsi_box_box(const nsi_shape* a, const nsi_shape* b, nsi_contact_point* out)
     // Points that do not exist may be anywhere along their edges. Who looks at their depths sees how far
     // the boxes are apart, or 0.
     ns_expr apart = ns_max(chosen.separation, ns_const(0.0));
-    for (int k = 0; k < NSI_BOX_BOX_SLOTS; k++) out[k].gap = ns_select(out[k].exists, out[k].gap, apart);
+    for (int k = 0; k < NSI_BOX_BOX_SLOTS; k++)
+        out[k].gap = ns_select(out[k].exists, out[k].gap, apart);
 }

@@ -91,7 +91,8 @@ static void inspect_as_json(void** state) {
     (void)state;
     run_ok("inspect " DATA "four_bar.xml");
     assert_says(last.out, "connect, rocker and coupler, 3 equations");
-    assert_says(last.out, "equations: 3; velocities: 3; degrees of freedom in the model's pose: 1\n");
+    assert_says(last.out,
+                "equations: 3; velocities: 3; degrees of freedom in the model's pose: 1\n");
 
     run_ok("inspect --json " PENDULUM);
     json_t* root = json_of(last.out);
