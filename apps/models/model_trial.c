@@ -75,6 +75,17 @@ static bool first_gradient(const ns_model* model, double start, model_trial* tri
     return done;
 }
 
+// Is the parameter one of a limit or of Coulomb friction, of a joint or a tendon?
+static bool is_constraint(const char* name) {
+    static const char* const patterns[] = {"*/*/limit_stiffness", "*/*/limit_damping",
+                                           "*/*/friction"};
+    bool found = false;
+    for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++) {
+        found = found || ns_glob_match(patterns[k], name);
+    }
+    return found;
+}
+
 // A system without contact, limits and Coulomb friction, which MuJoCo counts as constraints.
 static ns_system* smooth_system(const ns_model* model) {
     uint32_t nparam = ns_model_get_sizes(model).nparam;
@@ -83,9 +94,7 @@ static ns_system* smooth_system(const ns_model* model) {
     uint32_t nset = 0;
     for (uint32_t k = 0; k < nparam; k++) {
         const ns_param* param = ns_model_param(model, k);
-        if (param->kind == NS_PARAM_JOINT_FRICTION ||
-            param->kind == NS_PARAM_JOINT_LIMIT_STIFFNESS ||
-            param->kind == NS_PARAM_JOINT_LIMIT_DAMPING) {
+        if (is_constraint(param->name)) {
             set[nset++] = (ns_param_value){.pattern = param->name, .value = 0.0};
         }
     }
@@ -143,7 +152,8 @@ static void compare_accelerations(const ns_model* model, mujoco_robot* peer, mod
         ns_model_sizes own = ns_model_get_sizes(model);
         mujoco_robot_sizes other = mujoco_robot_get_sizes(peer);
         size_t most = sizes.nx + sizes.nc + 3 * (size_t)other.nv;
-        bool same = own.nq == other.nq && own.nv == other.nv && own.nu == other.nu;
+        bool same =
+            own.nequality == 0 && own.nq == other.nq && own.nv == other.nv && own.nu == other.nu;
         if (same && own.nv > 0) memory = calloc(most, sizeof *memory);
         uint64_t seed = 1;
         if (memory) trial->acceleration_error = 0.0;

@@ -10,7 +10,8 @@ typedef struct model_trial {
     bool loads, peer_loads;    // here, in MuJoCo
     int lost;                  // notes on what changes the motion and is not represented
     double acceleration_error; // largest difference of joint accelerations from MuJoCo's without
-                               // constraints, relative to the largest acceleration
+                               // constraints, relative to the largest acceleration; of models
+                               // without equality constraints, which always act here
     bool moved, finite;        // 2 s as the file says, without controls; states are finite
     double height_difference;  // m, of a floating root after these 2 s, from MuJoCo's
     double first_gradient;     // s, from opening the file to the gradient of one step

@@ -179,6 +179,15 @@ static bool read_transmission(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def
                                "does not act on a joint, tendon or site and is not represented; "
                                "changes the motion");
     }
+
+    // A law of the angle between two sites.
+    bool turns = gear[3] != 0.0 || gear[4] != 0.0 || gear[5] != 0.0;
+    if (def->site && def->refsite && turns && def->type != NS_ACTUATOR_TORQUE) {
+        *known = false;
+        return nsi_reader_note(m->reader, c.element,
+                               "holds the angle of a site from its refsite and is not represented; "
+                               "changes the motion");
+    }
     bool is_ball =
         def->joint && nsi_model_builder_joint_has_no_axis(m->reader->builder, def->joint);
     if (is_ball || def->site) {

@@ -70,12 +70,14 @@ static void what_is_not_represented_is_noted(void** state) {
     ns_model* model = modelfile_parse(FILE_WITH(
         "", "<general joint='j' dyntype='muscle' name='x'/><motor name='y' body='q'/>"
             "<cylinder joint='j'/><motor tendon='lost'/><position joint='j' actdim='2'/>"
-            "<general joint='j' actrange='0 1' name='z'/><motor joint='j'/><motor joint='j'/>"));
+            "<general joint='j' actrange='0 1' name='z'/><motor joint='j'/><motor joint='j'/>"
+            "<position site='s' refsite='r' gear='0 0 0 1 0 0'/>"));
     assert_true(modelfile_notes(model, "<general name=\"x\"> has a force law that is not "
                                        "represented; changes the motion"));
     assert_true(modelfile_notes(model, "<motor name=\"y\"> body: not represented; changes"));
     assert_true(
         modelfile_notes(model, "acts on tendon \"lost\", which is not represented; changes"));
+    assert_true(modelfile_notes(model, "<position> holds the angle of a site from its refsite"));
     assert_true(modelfile_notes(model, "<cylinder> is not represented; changes the motion"));
     assert_true(modelfile_notes(model, "actdim: not represented; changes the motion"));
     assert_true(modelfile_notes(model, "has actrange without an activation: no limit"));
