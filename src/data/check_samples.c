@@ -346,8 +346,9 @@ void nsi_check_wrapped(ns_data_check* c) {
             }
             if (places.count == 0) continue;
             char where[NSI_WHERE_SIZE], advice[200];
-            snprintf(advice, sizeof advice, "write unwrap(%.80s%s) in the map", signal->formula,
-                     t == 1 ? " * deg" : "");
+            const char* quote = nsi_yaml_quote(signal->formula);
+            snprintf(advice, sizeof advice, "write %sunwrap(%.80s%s)%s in the map", quote,
+                     signal->formula, t == 1 ? " * deg" : "", quote);
             nsi_find(c, NS_DATA_WRAPPED, angle ? NS_DATA_WARNING : NS_DATA_NOTE, signal->name,
                      &places, turns[t], advice, "the angle jumps by a whole turn (%s)%s",
                      t == 1 ? "360" : "2 pi", nsi_places_text(&places, where));

@@ -101,6 +101,11 @@ void nsi_places_add(nsi_places* places, const nsi_checked_recording* recording,
 void nsi_find(ns_data_check* c, ns_data_code code, ns_data_severity severity, const char* channel,
               const nsi_places* places, double value, const char* advice, const char* format, ...)
     NSI_PRINTF(8, 9);
+// A formula with quoted names of columns stands in single quotes in YAML: "'" or "".
+static inline const char* nsi_yaml_quote(const char* formula) {
+    return strchr(formula, '"') ? "'" : "";
+}
+
 bool nsi_was_found(const ns_data_check* c, ns_data_code code, const char* channel);
 
 // " 3 times in 2 recordings, first at 1.2 s" into text.
@@ -141,7 +146,8 @@ void nsi_check_joint_limits(ns_data_check* c);
 void nsi_check_unknown_columns(ns_data_check* c);
 void nsi_match_velocities(ns_data_check* c); // check_velocities.c: fills nsi_signal.match
 void nsi_check_velocities(ns_data_check* c);
-void nsi_check_control_sign(ns_data_check* c); // check_controls.c
+void nsi_check_degrees_by_motion(ns_data_check* c); // check_dynamics.c
+void nsi_check_control_sign(ns_data_check* c);
 
 // Is the step from row k to k + 1 of usual length, not a gap?
 static inline bool nsi_is_step(const nsi_samples* s, uint32_t k) {

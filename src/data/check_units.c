@@ -78,7 +78,9 @@ static void find_degrees(ns_data_check* c, const nsi_signal* s, double factor, c
     char advice[300];
     const char* convert = factor == DEGREES ? " * deg" : factor > 1.0 ? "" : " * 2*pi";
     if (factor == 60.0) convert = " * 2*pi/60";
-    snprintf(advice, sizeof advice, "write %.100s%s in the map", s->formula, convert);
+    const char* quote = nsi_yaml_quote(s->formula);
+    snprintf(advice, sizeof advice, "write %s%.100s%s%s in the map", quote, s->formula, convert,
+             quote);
     nsi_find(c, NS_DATA_DEGREES, NS_DATA_WARNING, s->name, NULL, factor, advice,
              "it seems to be in %s, not %s: %s", unit,
              s->kind == NSI_SIGNAL_ANGULAR_RATE ? "rad/s" : "rad", why);
@@ -141,7 +143,8 @@ void nsi_check_degrees(ns_data_check* c) {
 
 static void find_millimetres(ns_data_check* c, const nsi_signal* s, const char* why) {
     char advice[300];
-    snprintf(advice, sizeof advice, "write %.100s * mm in the map", s->formula);
+    const char* quote = nsi_yaml_quote(s->formula);
+    snprintf(advice, sizeof advice, "write %s%.100s * mm%s in the map", quote, s->formula, quote);
     nsi_find(c, NS_DATA_MILLIMETRES, NS_DATA_WARNING, s->name, NULL, 1000.0, advice,
              "it seems to be in mm%s: %s", s->kind == NSI_SIGNAL_SPEED ? "/s, not m/s" : ", not m",
              why);
@@ -178,13 +181,14 @@ void nsi_check_millimetres(ns_data_check* c) {
 
 // ---- time ----------------------------------------------------------------------------------------
 
-// Are all times whole numbers?
+// Are all times whole numbers, to rounding?
 static bool has_whole_times(const ns_data_check* c) {
     for (uint32_t r = 0; r < c->nrecording; r++) {
         for (uint32_t i = 0; i < c->nsignal; i++) {
             const nsi_samples* s = &c->recordings[r].samples[i];
             for (uint32_t k = 0; k < s->count; k++) {
-                if (s->times[k] != round(s->times[k])) return false;
+                double t = s->times[k];
+                if (fabs(t - round(t)) > 1e-9 * fmax(1.0, fabs(t))) return false;
             }
         }
     }
@@ -237,8 +241,9 @@ void nsi_check_milliseconds(ns_data_check* c) {
     const char* unit = factor == 1e3   ? "milliseconds"
                        : factor == 1e6 ? "microseconds"
                                        : "nanoseconds";
-    snprintf(advice, sizeof advice, "write `time: %.80s * %g` in the map", source->time.text,
-             1.0 / factor);
+    const char* quote = nsi_yaml_quote(source->time.text);
+    snprintf(advice, sizeof advice, "write `time: %s%.80s * %g%s` in the map", quote,
+             source->time.text, 1.0 / factor, quote);
     nsi_find(c, NS_DATA_MILLISECONDS, NS_DATA_WARNING, NULL, NULL, factor, advice,
              "the time seems to be in %s, not s: %s", unit, why);
 }

@@ -26,6 +26,7 @@ static const struct {
     {nsi_check_milliseconds, "distances of rows, velocities beside positions, names"},
     {nsi_check_wrapped, "steps of angles"},
     {nsi_check_degrees, "velocities beside positions, joint limits, turns of 360, names"},
+    {nsi_check_degrees_by_motion, "accelerations of the motion and of the model, in both units"},
     {nsi_check_millimetres, "velocities beside positions, joint limits, names"},
     {nsi_check_velocities, "velocities beside positions"},
     {nsi_check_joint_limits, "range of positions"},

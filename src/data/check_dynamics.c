@@ -1,6 +1,11 @@
-// The sign of controls: accelerations of the recorded motion that the model does not explain without
-// controls are regressed on those that each control adds in the model. The factors are near 1 where the
-// model is right; a clearly negative one says that the motion answers this control the other way round.
+// Accelerations of the recorded motion beside those of the model.
+//
+// Degrees: angles without velocities are tried in both units. Where the model explains hardly anything of the
+// accelerations in rad and most of them in degrees, they are degrees.
+//
+// The sign of controls: accelerations that the model does not explain without controls are regressed on
+// those that each control adds in the model. The factors are near 1 where the model is right; a clearly
+// negative one says that the motion answers this control the other way round.
 
 #include "data/check_state.h"
 
@@ -18,7 +23,10 @@ static const struct {
     double share;  // of what is left unexplained by the others
 } thresholds = {.factor = -0.25, .errors = 5.0, .share = 0.3};
 
-typedef struct sign_fit {
+// Of the accelerations' squares, what the model leaves unexplained in rad and in degrees.
+static const struct { double rad, degrees; } unexplained = {.rad = 0.8, .degrees = 0.4};
+
+typedef struct motion_fit {
     ns_data_check* check;
     ns_system* system;
     ns_system_sizes sizes;
@@ -31,15 +39,17 @@ typedef struct sign_fit {
     double* column;                 // (3 x most samples)
     double* weights;                // (nv) 1 / deviation of each acceleration
     double *normal, *right;         // (ncontrol^2), (ncontrol)
-    double rest;                    // sum of squares of what is regressed
-    double count;                   // numbers that were regressed
+    double angle_unit, time_unit;   // rad and s of what was recorded
+    double size, misfit; // sums of squares of angles: accelerations, what the model leaves
+    double rest;         // sum of squares of what is regressed
+    double count;        // numbers that were regressed
     ns_error error;
-} sign_fit;
+} motion_fit;
 
 // ---- motion --------------------------------------------------------------------------------------
 
 // All coordinates are needed, of joints with one; velocities come from them where they are missing.
-static bool find_channels(sign_fit* f) {
+static bool find_channels(motion_fit* f) {
     const ns_data_check* c = f->check;
     for (uint32_t k = 0; k < f->nq + f->nv; k++) f->channel[k] = NSI_NONE;
     for (uint32_t k = 0; k < c->nchannel; k++) {
@@ -49,7 +59,14 @@ static bool find_channels(sign_fit* f) {
     }
     for (uint32_t k = 0; k < f->nq; k++) {
         if (f->channel[k] == NSI_NONE) return false;
-        // Units that are wrong would be taken for dynamics.
+    }
+    return f->nq == f->nv;
+}
+
+// Units that are wrong, and jumps, would be taken for dynamics.
+static bool has_clean_units(const motion_fit* f) {
+    const ns_data_check* c = f->check;
+    for (uint32_t k = 0; k < f->nq; k++) {
         const char* name = c->signals[f->channel[k]].name;
         if (nsi_was_found(c, NS_DATA_DEGREES, name) ||
             nsi_was_found(c, NS_DATA_MILLIMETRES, name) ||
@@ -57,10 +74,10 @@ static bool find_channels(sign_fit* f) {
             return false;
         }
     }
-    return f->nq == f->nv && !nsi_was_found(c, NS_DATA_MILLISECONDS, NULL);
+    return !nsi_was_found(c, NS_DATA_MILLISECONDS, NULL);
 }
 
-static bool find_controls(sign_fit* f) {
+static bool find_controls(motion_fit* f) {
     const ns_data_check* c = f->check;
     ns_io_names* names = NULL;
     if (ns_io_names_create(f->system, &names, &f->error) != NS_OK) return false;
@@ -75,14 +92,16 @@ static bool find_controls(sign_fit* f) {
 }
 
 // Smooth positions and velocities of a recording, and differentiate.
-static void smooth_motion(sign_fit* f, const nsi_checked_recording* r) {
+static void smooth_motion(motion_fit* f, const nsi_checked_recording* r) {
     const ns_data_check* c = f->check;
     uint32_t n = r->recording->nsample;
-    double period = ns_dataset_period(r->data);
+    double period = ns_dataset_period(r->data) * f->time_unit;
     double *raw = f->column, *rate = raw + n, *acceleration = rate + n;
     for (uint32_t i = 0; i < f->nq; i++) {
+        bool angle = c->signals[f->channel[i]].kind == NSI_SIGNAL_ANGLE;
+        double unit = angle ? f->angle_unit : 1.0;
         for (uint32_t k = 0; k < n; k++) {
-            raw[k] = r->recording->values[(size_t)k * c->nchannel + f->channel[i]];
+            raw[k] = unit * r->recording->values[(size_t)k * c->nchannel + f->channel[i]];
         }
         nsi_series_smooth(raw, NULL, n, WINDOW, ORDER, false, rate);
         for (uint32_t k = 0; k < n; k++) f->q[(size_t)k * f->nq + i] = rate[k];
@@ -105,7 +124,7 @@ static void smooth_motion(sign_fit* f, const nsi_checked_recording* r) {
 // ---- accelerations of the model ------------------------------------------------------------------
 
 // One step from the state of sample k, without control and with each one alone.
-static bool model_accelerations(sign_fit* f, const nsi_checked_recording* r, uint32_t k,
+static bool model_accelerations(motion_fit* f, const nsi_checked_recording* r, uint32_t k,
                                 double* out) {
     uint32_t batch = f->ncontrol + 1, nc = f->sizes.nc, nx = f->sizes.nx;
     memset(f->controls, 0, (size_t)batch * nc * sizeof *f->controls);
@@ -130,7 +149,7 @@ static bool model_accelerations(sign_fit* f, const nsi_checked_recording* r, uin
     return true;
 }
 
-static bool is_known(const sign_fit* f, const nsi_checked_recording* r, uint32_t k) {
+static bool is_known(const motion_fit* f, const nsi_checked_recording* r, uint32_t k) {
     for (uint32_t i = 0; i < f->nv; i++) {
         double sum = f->q[(size_t)k * f->nq + i] + f->qd[(size_t)k * f->nv + i] +
                      f->qdd[(size_t)k * f->nv + i];
@@ -143,9 +162,17 @@ static bool is_known(const sign_fit* f, const nsi_checked_recording* r, uint32_t
 }
 
 // Sums of the normal equations from one sample.
-static void add_sample(sign_fit* f, uint32_t k, const double* model) {
+static void add_sample(motion_fit* f, uint32_t k, const double* model) {
     for (uint32_t i = 0; i < f->nv; i++) {
         double w = f->weights[i], rest = w * (f->qdd[(size_t)k * f->nv + i] - model[i]);
+        double acceleration = w * f->qdd[(size_t)k * f->nv + i], left = rest;
+        for (uint32_t a = 0; a < f->ncontrol; a++) {
+            left -= w * (model[(size_t)(a + 1) * f->nv + i] - model[i]);
+        }
+        if (f->check->signals[f->channel[i]].kind == NSI_SIGNAL_ANGLE) {
+            f->size += acceleration * acceleration;
+            f->misfit += left * left;
+        }
         f->rest += rest * rest;
         f->count++;
         for (uint32_t a = 0; a < f->ncontrol; a++) {
@@ -160,7 +187,7 @@ static void add_sample(sign_fit* f, uint32_t k, const double* model) {
 }
 
 // Accelerations in units of their size, so that all joints count.
-static void choose_weights(sign_fit* f, const nsi_checked_recording* r) {
+static void choose_weights(motion_fit* f, const nsi_checked_recording* r) {
     uint32_t n = r->recording->nsample;
     for (uint32_t i = 0; i < f->nv; i++) {
         size_t count = 0;
@@ -173,7 +200,7 @@ static void choose_weights(sign_fit* f, const nsi_checked_recording* r) {
     }
 }
 
-static bool add_recording(sign_fit* f, const nsi_checked_recording* r, uint32_t stride,
+static bool add_recording(motion_fit* f, const nsi_checked_recording* r, uint32_t stride,
                           double* model) {
     if (r->recording->nsample < 2 * WINDOW) return true;
     smooth_motion(f, r);
@@ -212,7 +239,7 @@ static void invert(double* a, uint32_t n) {
     }
 }
 
-static void judge(sign_fit* f) {
+static void judge(motion_fit* f) {
     ns_data_check* c = f->check;
     uint32_t n = f->ncontrol;
     if (f->count < 20.0 * n) return;
@@ -235,8 +262,10 @@ static void judge(sign_fit* f) {
         }
         const nsi_signal* s = &c->signals[c->nchannel + a];
         char advice[200];
+        const char* quote = nsi_yaml_quote(s->formula);
         snprintf(advice, sizeof advice,
-                 "change its sign in the map, -(%.80s), or the axis in the model", s->formula);
+                 "change its sign in the map, %s-(%.80s)%s, or the axis in the model", quote,
+                 s->formula, quote);
         nsi_find(
             c, NS_DATA_CONTROL_SIGN, NS_DATA_WARNING, s->name, NULL, factor, advice,
             "accelerations are %.2g times those that it makes in the model: its sign seems wrong",
@@ -246,7 +275,7 @@ static void judge(sign_fit* f) {
 
 // ---- the check -----------------------------------------------------------------------------------
 
-static bool allocate(sign_fit* f) {
+static bool allocate(motion_fit* f) {
     ns_data_check* c = f->check;
     uint32_t most = 0, batch = f->ncontrol + 1;
     for (uint32_t r = 0; r < c->nrecording; r++) {
@@ -265,15 +294,78 @@ static bool allocate(sign_fit* f) {
     size_t square = (size_t)f->ncontrol * f->ncontrol;
     f->normal = nsi_arena_alloc(&c->arena, (square + 1) * sizeof(double));
     f->right = nsi_arena_alloc(&c->arena, (f->ncontrol + 1) * sizeof(double));
-    bool done = f->q && f->qd && f->qdd && f->column && f->x0 && f->controls && f->states &&
-                f->weights && f->normal && f->right;
-    if (!done) return false;
-    memset(f->normal, 0, square * sizeof(double));
-    memset(f->right, 0, f->ncontrol * sizeof(double));
-    return true;
+    return f->q && f->qd && f->qdd && f->column && f->x0 && f->controls && f->states &&
+           f->weights && f->normal && f->right;
 }
 
-static void run(sign_fit* f) {
+// Gather the sums of all recordings. False when the model cannot be simulated from these states, which
+// others judge.
+static bool gather(motion_fit* f, double* model) {
+    ns_data_check* c = f->check;
+    size_t total = 0;
+    for (uint32_t r = 0; r < c->nrecording; r++) total += c->recordings[r].recording->nsample;
+    uint32_t stride = (uint32_t)(1 + total / MAX_SAMPLES);
+    f->size = f->misfit = f->rest = f->count = 0.0;
+    memset(f->normal, 0, (size_t)f->ncontrol * f->ncontrol * sizeof(double));
+    memset(f->right, 0, f->ncontrol * sizeof(double));
+    bool done = true;
+    for (uint32_t r = 0; r < c->nrecording && done; r++) {
+        done = add_recording(f, &c->recordings[r], stride, model);
+    }
+    return done && f->count > 0.0;
+}
+
+static void judge_signs(motion_fit* f, double* model) {
+    if (has_clean_units(f) && f->ncontrol > 0 && gather(f, model)) judge(f);
+}
+
+// Angles beyond half a turn that no velocity, limit or name has told about.
+static bool may_be_degrees(const motion_fit* f) {
+    const ns_data_check* c = f->check;
+    bool far = false;
+    for (uint32_t k = 0; k < f->nq; k++) {
+        const nsi_signal* s = &c->signals[f->channel[k]];
+        if (s->kind != NSI_SIGNAL_ANGLE) continue;
+        if (s->velocity != NSI_NONE || nsi_was_found(c, NS_DATA_DEGREES, s->name)) return false;
+        far = far || fmax(fabs(s->stats.min), fabs(s->stats.max)) > NSI_PI;
+    }
+    return far;
+}
+
+// The factor by which recorded times are too large.
+static double known_time_factor(const ns_data_check* c) {
+    for (uint32_t k = 0; k < c->findings.count; k++) {
+        if (c->findings.data[k].code == NS_DATA_MILLISECONDS) return c->findings.data[k].value;
+    }
+    return 1.0;
+}
+
+static void judge_degrees(motion_fit* f, double* model) {
+    ns_data_check* c = f->check;
+    if (!may_be_degrees(f)) return;
+    f->time_unit = 1.0 / known_time_factor(c);
+    bool known = gather(f, model);
+    double rad = known ? f->misfit / f->size : INFINITY; // the model cannot even be there
+    f->angle_unit = NSI_PI / 180.0;
+    known = gather(f, model);
+    double degrees = known ? f->misfit / f->size : INFINITY;
+    if (!(rad > unexplained.rad) || !(degrees < unexplained.degrees)) return;
+
+    for (uint32_t k = 0; k < f->nq; k++) {
+        const nsi_signal* s = &c->signals[f->channel[k]];
+        char advice[200];
+        if (s->kind != NSI_SIGNAL_ANGLE) continue;
+        const char* quote = nsi_yaml_quote(s->formula);
+        snprintf(advice, sizeof advice, "write %s%.100s * deg%s in the map", quote, s->formula,
+                 quote);
+        nsi_find(c, NS_DATA_DEGREES, NS_DATA_WARNING, s->name, NULL, 180.0 / NSI_PI, advice,
+                 "it seems to be in degrees, not rad: in degrees the model explains %.0f %% of the "
+                 "accelerations, in rad %.0f %%",
+                 100.0 * (1.0 - degrees), 100.0 * fmax(0.0, 1.0 - rad));
+    }
+}
+
+static void run(motion_fit* f, void (*judge_by)(motion_fit*, double*)) {
     ns_data_check* c = f->check;
     ns_workspace_size size = {.batch = f->ncontrol + 1, .steps = 1, .threads = 1};
     double* model =
@@ -283,22 +375,15 @@ static void run(sign_fit* f) {
         c->failed = true;
         return;
     }
-    size_t total = 0;
-    for (uint32_t r = 0; r < c->nrecording; r++) total += c->recordings[r].recording->nsample;
-    uint32_t stride = (uint32_t)(1 + total / MAX_SAMPLES);
-    bool done = true;
-    for (uint32_t r = 0; r < c->nrecording && done; r++) {
-        done = add_recording(f, &c->recordings[r], stride, model);
-    }
-    // A model that cannot be simulated from these states is judged by others.
-    if (done) judge(f);
+    judge_by(f, model);
     ns_workspace_free(f->work);
 }
 
-void nsi_check_control_sign(ns_data_check* c) {
+// Set up the model and the places of the signals in it, and judge.
+static void check_motion(ns_data_check* c, void (*judge_by)(motion_fit*, double*)) {
     uint32_t ncontrol = c->nsignal - c->nchannel;
-    if (!c->model || ncontrol == 0 || ncontrol > MAX_CONTROLS || c->map->row_samples > 0) return;
-    sign_fit f = {.check = c, .ncontrol = ncontrol};
+    if (!c->model || ncontrol > MAX_CONTROLS || c->map->row_samples > 0) return;
+    motion_fit f = {.check = c, .ncontrol = ncontrol, .angle_unit = 1.0, .time_unit = 1.0};
     ns_model_sizes n = ns_model_get_sizes(c->model);
     f.nq = n.nq;
     f.nv = n.nv;
@@ -313,6 +398,14 @@ void nsi_check_control_sign(ns_data_check* c) {
     if (ns_system_create(c->model, &options, &f.system, &f.error) != NS_OK) return;
     f.sizes = ns_system_get_sizes(f.system);
     // Motors with an angle of their own have a state that nobody recorded.
-    if (f.sizes.nx == f.nq + f.nv && find_controls(&f)) run(&f);
+    if (f.sizes.nx == f.nq + f.nv && find_controls(&f)) run(&f, judge_by);
     ns_system_free(f.system);
+}
+
+void nsi_check_degrees_by_motion(ns_data_check* c) {
+    check_motion(c, judge_degrees);
+}
+
+void nsi_check_control_sign(ns_data_check* c) {
+    if (c->nsignal > c->nchannel) check_motion(c, judge_signs);
 }
