@@ -239,7 +239,7 @@ static ns_status judge_result(ns_fit* f, nsi_objective* e, ns_error* error) {
     uint32_t iterations = 0;
     for (uint32_t k = 0; k < a->phases.count; k++) iterations += a->phases.data[k].iterations;
     evidence.stuck = iterations == 0;
-    evidence.scored = true;
+    evidence.scored = !spec->search.solver;
     for (uint32_t k = 0; k < spec->stages.count; k++) {
         evidence.scored = evidence.scored && spec->stages.data[k].iterations == 0;
     }

@@ -186,8 +186,9 @@ static ns_status check_data(ns_fit* f, ns_error* error) {
         sets[role] = (ns_dataset*)f->data[role];
         names[role] = ns_choice_name(&ns_data_roles, role);
     }
-    return nsi_data_warnings_check(&f->data_warnings, sets, names, NS_ROLE_COUNT,
-                                   f->variants[0].model, error);
+    // Limits and dynamics are those of a variant, and recordings belong to several.
+    const ns_model* model = f->nvariant > 1 ? NULL : f->variants[0].model;
+    return nsi_data_warnings_check(&f->data_warnings, sets, names, NS_ROLE_COUNT, model, error);
 }
 
 // @param check  look for mistakes in the recordings

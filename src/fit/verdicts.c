@@ -94,7 +94,7 @@ static void add_reasons(nsi_text_builder* text, const nsi_result* a,
     nsi_text_add(text, "the model lacks something: `neuralsim discover` looks for it");
     begin_reason(&reasons);
     nsi_text_add(text, "the data is not what the map says: units, signs, delays, controls");
-    nsi_text_add(text, ". Standard errors are too small then.");
+    nsi_text_add(text, evidence->scored ? "." : ". Standard errors are too small then.");
 }
 
 static uint32_t count_lost(const nsi_result* a) {

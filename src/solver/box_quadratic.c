@@ -18,9 +18,14 @@ static double matrix_at(const box_search* s, uint32_t i, uint32_t j) {
 
 // The slope of the quadratic along a number: (S x - r)_i.
 static double box_slope(const box_search* s, uint32_t i) {
-    double sum = -s->r[i];
-    for (uint32_t j = 0; j < s->n; j++) sum += matrix_at(s, i, j) * s->x[j];
-    return sum;
+    double sum = -s->r[i], size = fabs(sum);
+    for (uint32_t j = 0; j < s->n; j++) {
+        double part = matrix_at(s, i, j) * s->x[j];
+        sum += part;
+        size += fabs(part);
+    }
+    return fabs(sum) > 1e-13 * size ? sum
+                                    : 0.0; // else rounding, which would release and fix in turn
 }
 
 // The minimum over the free numbers, while the others stay.
