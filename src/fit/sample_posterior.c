@@ -216,12 +216,26 @@ static ns_status draw_laplace(posterior_run* p, const ns_laplace* const* starts,
                                  .seed = p->f->spec->seed,
                                  .observe = posterior_watch,
                                  .context = p};
-    uint32_t unfinished = 0;
-    status = nsi_refit_samples(p->density, &options, *out, &unfinished, p->r->error);
-    if (status != NS_OK || unfinished * 10 <= chains * o->samples) return status;
-    char text[160];
-    snprintf(text, sizeof text, "posterior: %u of %u refits did not converge; `hmc` is more exact",
-             unfinished, chains * o->samples);
+    nsi_refit_counts counts = {0};
+    status = nsi_refit_samples(p->density, &options, *out, &counts, p->r->error);
+    if (status != NS_OK) return status;
+
+    // What the samples are worth.
+    char text[240];
+    uint32_t refits = chains * o->samples;
+    if (counts.unfinished * 10 > refits) {
+        snprintf(text, sizeof text,
+                 "posterior: %u of %u refits did not converge%s; `hmc` is more exact",
+                 counts.unfinished, refits,
+                 counts.unfinished * 2 > refits ? ": do not trust these intervals" : "");
+        status = posterior_note(p, text);
+    }
+    if (status != NS_OK || (double)counts.accepted >= 0.05 * (double)counts.steps) return status;
+    snprintf(
+        text, sizeof text,
+        "posterior: %.2g %% of the Metropolis steps were accepted: intervals are those of refits "
+        "alone, often too wide; `hmc` is more exact",
+        100.0 * (double)counts.accepted / fmax(1.0, (double)counts.steps));
     return posterior_note(p, text);
 }
 

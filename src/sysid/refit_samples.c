@@ -22,12 +22,13 @@ typedef struct refit_run {
     ns_density callbacks;
     const nsi_refit_options* options;
     ns_samples* samples;
-    uint32_t done, unfinished;
+    uint32_t done;
+    nsi_refit_counts counts;
     bool stop;
 } refit_run;
 
 // Report to the observer now and then.
-static void count_refit(refit_run* r, bool converged) {
+static void count_refit(refit_run* r, bool converged, uint32_t steps, uint32_t accepted) {
 #ifdef _OPENMP
 #pragma omp critical(nsi_refit)
 #endif
@@ -35,7 +36,9 @@ static void count_refit(refit_run* r, bool converged) {
         const nsi_refit_options* o = r->options;
         uint32_t all = r->samples->chains * r->samples->count;
         r->done++;
-        r->unfinished += !converged;
+        r->counts.unfinished += !converged;
+        r->counts.steps += steps;
+        r->counts.accepted += accepted;
         if (!r->stop && o->observe && (r->done % 10 == 0 || r->done == all)) {
             r->stop = o->observe(o->context, r->done, all);
         }
@@ -98,7 +101,8 @@ static void walk_propose(const walk_point* p, uint32_t n, ns_rng* rng, double* y
 }
 
 // Steps on the density itself; a start without finite density or information stays.
-static ns_status walk(const refit_run* r, uint32_t worker, ns_rng* rng, double* x) {
+static ns_status walk(const refit_run* r, uint32_t worker, ns_rng* rng, double* x,
+                      uint32_t* accepted) {
     const size_t n = r->samples->n;
     ns_allocator memory = ns_default_allocator();
     double* block = nsi_alloc(&memory, (2 * n * n + 5 * n) * sizeof *block);
@@ -120,6 +124,7 @@ static ns_status walk(const refit_run* r, uint32_t worker, ns_rng* rng, double* 
         walk_point kept = at;
         at = next;
         next = kept;
+        (*accepted)++;
     }
     memcpy(x, at.x, n * sizeof *x);
     nsi_free(&memory, block);
@@ -141,13 +146,14 @@ static ns_status refit_one(refit_run* r, uint32_t number, uint32_t worker) {
     bool converged = status == NS_OK && there->converged;
     if (status == NS_OK) memcpy(x, there->mean, r->samples->n * sizeof *x);
     ns_laplace_free(there);
-    if (status != NS_ERR_NOMEM) status = walk(r, worker, &rng, x);
-    count_refit(r, converged);
+    uint32_t accepted = 0;
+    if (status != NS_ERR_NOMEM) status = walk(r, worker, &rng, x, &accepted);
+    count_refit(r, converged, WALK_STEPS, accepted);
     return status;
 }
 
 ns_status nsi_refit_samples(nsi_residual_density* density, const nsi_refit_options* options,
-                            ns_samples* samples, uint32_t* unfinished, ns_error* error) {
+                            ns_samples* samples, nsi_refit_counts* counts, ns_error* error) {
     refit_run r = {.density = density,
                    .callbacks = nsi_residual_density_callbacks(density),
                    .options = options,
@@ -174,6 +180,6 @@ ns_status nsi_refit_samples(nsi_residual_density* density, const nsi_refit_optio
     }
     if (no_memory) return nsi_fail_nomem(error);
     if (r.stop) samples->count = 0;
-    *unfinished = r.unfinished;
+    *counts = r.counts;
     return NS_OK;
 }

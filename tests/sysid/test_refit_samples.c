@@ -117,10 +117,11 @@ static ns_samples* draw(const refit_rig* r) {
 static ns_samples* refit(const refit_rig* r, uint32_t threads) {
     ns_samples* samples = draw(r);
     ns_error error = {0};
-    uint32_t unfinished = 0;
+    nsi_refit_counts counts = {0};
     nsi_refit_options options = {.scales = r->scales, .threads = threads, .seed = 3};
-    must(nsi_refit_samples(r->density, &options, samples, &unfinished, &error), &error);
-    assert_true(unfinished < SIZE / 10);
+    must(nsi_refit_samples(r->density, &options, samples, &counts, &error), &error);
+    assert_true(counts.unfinished < SIZE / 10);
+    assert_true(counts.steps >= SIZE && counts.accepted > 0 && counts.accepted <= counts.steps);
     return samples;
 }
 
@@ -193,10 +194,11 @@ static void observers_can_stop(void** state) {
     refit_rig r = make_rig(false, 1e-3);
     ns_samples* samples = draw(&r);
     ns_error error = {0};
-    uint32_t unfinished = 0, count = 0;
+    nsi_refit_counts counts = {0};
+    uint32_t count = 0;
     nsi_refit_options options = {
         .scales = r.scales, .threads = 1, .observe = stop_at_once, .context = &count};
-    must(nsi_refit_samples(r.density, &options, samples, &unfinished, &error), &error);
+    must(nsi_refit_samples(r.density, &options, samples, &counts, &error), &error);
     assert_int_equal(count, SIZE);
     assert_int_equal(samples->count, 0);
     ns_samples_free(samples);
