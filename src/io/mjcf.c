@@ -64,7 +64,9 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"mujoco", "option", "timestep gravity integrator density viscosity wind cone",
      "actuatorgroupdisable"},
     {"option", "flag", "gravity contact",
-     "limit frictionloss passive spring damper actuation clampctrl"},
+     "limit frictionloss passive spring damper actuation clampctrl equality constraint "
+     "filterparent "
+     "eulerdamp override"},
     {"mujoco", "worldbody", "", NULL},
     {in_bodies, "body", "name pos childclass gravcomp " ORIENTATION, "mocap"},
     {in_bodies, "frame", "name pos childclass " ORIENTATION, NULL},
@@ -103,9 +105,12 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"contact", "exclude", "name body1 body2", NULL},
     {"mujoco", "equality", "", NULL},
     {"equality", "joint", "name class active solref solimp joint1 joint2 polycoef", NULL},
-    {"equality", "connect", "name class active solref solimp body1 body2 anchor", NULL},
-    {"equality", "weld", "name class active solref solimp body1 body2 anchor relpose torquescale",
-     NULL},
+    {"equality", "connect", "name class active solref solimp body1 body2 anchor site1 site2", NULL},
+    {"equality", "weld",
+     "name class active solref solimp body1 body2 anchor relpose torquescale site1 site2", NULL},
+    // Of these nsi_mjcf_read_equalities() tells.
+    {"equality", "tendon", "name class active solref solimp tendon1 tendon2 polycoef", NULL},
+    {"equality", "distance", "name class active solref solimp geom1 geom2 distance", NULL},
     {"default", "equality", "active solref solimp", NULL},
     {"mujoco", "keyframe", "", NULL},
     {"keyframe", "key", "name qpos qvel ctrl", "act mpos mquat"},

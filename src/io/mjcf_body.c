@@ -53,7 +53,8 @@ typedef struct joint {
 // A limited ball, or a spring on a ball or free joint.
 static bool note_joint(nsi_mjcf* m, nsi_mjcf_item c, joint* j) {
     if (ns_joint_type_info(j->def.joint_type)->has_axis) return true;
-    const char* what = j->def.stiffness != 0.0 ? "stiffness" : j->def.limited ? "range" : NULL;
+    const char* stiffness = j->def.stiffness != 0.0 ? "stiffness" : NULL;
+    const char* what = !j->def.limited ? stiffness : stiffness ? "stiffness and range" : "range";
     j->def.stiffness = j->def.rest = 0.0;
     j->def.limited = false;
     j->def.lower = j->def.upper = 0.0;

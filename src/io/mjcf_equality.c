@@ -118,6 +118,10 @@ static bool read_weld(nsi_mjcf* m, nsi_mjcf_item c, ns_equality_def* def) {
                            "relpose has a quaternion that is too short to be one");
 }
 
+static bool note_missing(nsi_mjcf* m, const nsi_xml_element* element, const char* what) {
+    return nsi_reader_note(m->reader, element, "as a constraint %s; changes the motion", what);
+}
+
 bool nsi_mjcf_read_equalities(nsi_mjcf* m) {
     static const struct {
         const char* name;
@@ -128,8 +132,14 @@ bool nsi_mjcf_read_equalities(nsi_mjcf* m) {
     const nsi_xml_element* section = nsi_xml_child(m->reader->xml->root, "equality");
     for (; section; section = nsi_xml_next(section, "equality")) {
         for (const nsi_xml_element* e = section->first_child; e; e = e->next) {
+            bool other = strcmp(e->name, "tendon") == 0 || strcmp(e->name, "distance") == 0;
+            if (other && !note_missing(m, e, "is not represented")) return false;
             for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
                 if (strcmp(e->name, types[k].name) != 0) continue;
+                if (nsi_xml_value(e, "site1") || nsi_xml_value(e, "site2")) {
+                    if (!note_missing(m, e, "between sites is not represented")) return false;
+                    continue;
+                }
                 nsi_mjcf_item c = {e, NSI_MJCF_EQUALITY, NSI_MJCF_MAIN_CLASS};
                 ns_equality_def def = ns_default_equality_def();
                 if (!read_common(m, &c, &def) || !types[k].read(m, c, &def) ||

@@ -52,10 +52,11 @@ static bool read_elevation_text(nsi_mjcf* m, const nsi_xml_element* asset, ns_ge
         !nsi_reader_number(m->reader, asset, "ncol", &ncol)) {
         return false;
     }
+    // Without elevations the ground is flat, whatever its grid.
+    bool whole = nrow == floor(nrow) && ncol == floor(ncol) && nrow >= 2.0 && ncol >= 2.0;
+    if (whole && !nsi_xml_value(asset, "elevation")) nrow = ncol = 2.0;
     double* elevation = make_elevation_room(m, asset, nrow, ncol, geom);
     if (!elevation) return false;
-
-    // Without elevations the ground is flat.
     uint32_t count = geom->nrow * geom->ncol, given;
     memset(elevation, 0, count * sizeof *elevation);
     if (!nsi_reader_numbers(m->reader, asset, "elevation", count, count, elevation, &given)) {

@@ -201,11 +201,14 @@ static void names_are_made_up(void** state) {
 
 static void springs_on_balls_are_noted(void** state) {
     (void)state;
-    ns_model* model = parse_world("<body name='a'><joint type='ball' stiffness='1'/>" BALL "</body>"
-                                  "<body name='b'><joint type='ball' range='0 1'/>" BALL "</body>");
+    ns_model* model =
+        parse_world("<body name='a'><joint type='ball' stiffness='1'/>" BALL "</body>"
+                    "<body name='b'><joint type='ball' range='0 1'/>" BALL "</body>"
+                    "<body name='c'><joint type='ball' stiffness='1' range='0 1'/>" BALL "</body>");
     assert_true(modelfile_notes(model, "has stiffness, which is not represented on a joint of this "
                                        "type; changes the motion"));
     assert_true(modelfile_notes(model, "has range, which is not represented"));
+    assert_true(modelfile_notes(model, "has stiffness and range, which is not represented"));
     ns_model_free(model);
 }
 

@@ -110,9 +110,13 @@ static void what_cannot_be_is_said(void** state) {
 
     // Constraints without effect are left out; those of tendons are not represented.
     ns_model* model = parse_equality("", "<weld body1='world' body2='world'/>"
-                                         "<tendon tendon1='t'/>");
+                                         "<tendon tendon1='t'/><distance geom1='g' geom2='h'/>"
+                                         "<weld site1='s' site2='t'/>");
     assert_int_equal(ns_model_get_sizes(model).nequality, 0);
-    assert_int_equal(ns_model_get_sizes(model).nignored, 2);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 4);
+    assert_true(modelfile_notes(model, "<tendon> as a constraint is not represented; changes the"));
+    assert_true(modelfile_notes(model, "<distance> as a constraint is not represented; changes"));
+    assert_true(modelfile_notes(model, "<weld> as a constraint between sites is not represented"));
     ns_model_free(model);
 }
 

@@ -28,7 +28,7 @@ static void elevations_are_from_top_to_bottom(void** state) {
     ns_model_free(model);
 
     // Without elevations it is flat.
-    model = modelfile_parse(FIELD("nrow='2' ncol='2' size='1 2 3 4'"));
+    model = modelfile_parse(FIELD("nrow='201' ncol='201' size='1 2 3 4'"));
     all_close(ns_model_geom(model, 0)->elevation, (const double[]){0, 0, 0, 0}, 4, 0.0);
     ns_model_free(model);
 }
@@ -65,7 +65,8 @@ static void faults_are_told(void** state) {
         {FIELD("nrow='1' ncol='2' size='1 2 3 4'"), NS_ERR_LIMIT, "hfield of 1 rows and 2 columns"},
         {FIELD("nrow='2.5' ncol='2' size='1 2 3 4'"), NS_ERR_LIMIT,
          "hfield of 2.5 rows and 2 columns"},
-        {FIELD("nrow='1e9' ncol='1e9' size='1 2 3 4'"), NS_ERR_LIMIT, "hfield of 1e+09 rows"},
+        {FIELD("nrow='1e9' ncol='1e9' size='1 2 3 4' elevation='1'"), NS_ERR_LIMIT,
+         "hfield of 1e+09 rows"},
         {FIELD("size='1 2 3 4'"), NS_ERR_LIMIT, "hfield of 0 rows and 0 columns"},
         {FIELD("nrow='2' ncol='2'"), NS_ERR_PARSE, "the attribute size is missing"},
         {FIELD("nrow='2' ncol='2' size='1 2'"), NS_ERR_PARSE, "size"},
