@@ -75,8 +75,7 @@ typedef struct anchor_frame {
 } anchor_frame;
 
 static anchor_frame find_anchor(const nsi_robot* robot, const nsi_link_pose* pose,
-                                const motion* drift, const nsi_equality_constraint* e,
-                                bool second) {
+                                const nsi_equality_constraint* e, bool second) {
     // The frame in the link. The rotation vector turns that of a.
     uint32_t link = second ? e->b : e->a;
     const ns_pose* given = second ? &e->def.anchor_b : &e->def.anchor_a;
@@ -96,29 +95,43 @@ static anchor_frame find_anchor(const nsi_robot* robot, const nsi_link_pose* pos
     if (link == NSI_NONE) return frame;
     frame.position = v3_add(pose[link].position, m3_apply(pose[link].R, arm));
     frame.R = m3_mul(pose[link].R, R);
-
-    // The acceleration of the point: a + alpha x r + w x (v + w x r) in the body's frame.
-    uint32_t number = robot->place[link].body;
-    if (number == NSI_NONE) return frame;
-    const nsi_body* body = &robot->body[number];
-    vec3 r = m3_apply_t(pose[number].R, v3_sub(frame.position, pose[number].position));
-    vec3 velocity = v3_add(body->velocity.v, v3_cross(body->velocity.w, r));
-    vec3 linear = v3_add(drift[number].v, v3_cross(drift[number].w, r));
-    linear = v3_add(linear, v3_cross(body->velocity.w, velocity));
-    frame.acceleration = m3_apply(pose[number].R, linear);
-    frame.angular_acceleration = m3_apply(pose[number].R, drift[number].w);
     return frame;
 }
 
-// Add `sign` times the Jacobian of the anchor's velocity, and of its angular velocity, to rows of J.
+// The velocity of a point of a link, in the world.
+static vec3 point_velocity(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link,
+                           vec3 point) {
+    uint32_t number = link == NSI_NONE ? NSI_NONE : robot->place[link].body;
+    if (number == NSI_NONE) return v3_zero();
+    const nsi_body* body = &robot->body[number];
+    vec3 r = m3_apply_t(pose[number].R, v3_sub(point, pose[number].position));
+    return m3_apply(pose[number].R, v3_add(body->velocity.v, v3_cross(body->velocity.w, r)));
+}
+
+// How velocities alone change the velocity of a link at a point that itself moves with `speed` in the world:
+// a + alpha x r + w x speed, in the body's frame.
+static void find_acceleration(const nsi_robot* robot, const nsi_link_pose* pose,
+                              const motion* drift, uint32_t link, vec3 point, vec3 speed,
+                              anchor_frame* frame) {
+    uint32_t number = link == NSI_NONE ? NSI_NONE : robot->place[link].body;
+    if (number == NSI_NONE) return;
+    const nsi_body* body = &robot->body[number];
+    vec3 r = m3_apply_t(pose[number].R, v3_sub(point, pose[number].position));
+    vec3 linear = v3_add(drift[number].v, v3_cross(drift[number].w, r));
+    linear = v3_add(linear, v3_cross(body->velocity.w, m3_apply_t(pose[number].R, speed)));
+    frame->acceleration = m3_apply(pose[number].R, linear);
+    frame->angular_acceleration = m3_apply(pose[number].R, drift[number].w);
+}
+
+// Add `sign` times the Jacobian of the velocity of a link's point, and of its angular velocity, to rows of J.
 static void add_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link,
-                         const anchor_frame* frame, double sign, ns_expr* scratch,
-                         nsi_equality* out, uint32_t row, bool turns) {
+                         vec3 point, double sign, ns_expr* scratch, nsi_equality* out, uint32_t row,
+                         bool turns) {
     if (link == NSI_NONE) return;
     uint32_t nv = out->nv;
     ns_expr *linear = scratch, *angular = scratch + 3 * (size_t)nv, s = ns_const(sign);
     nsi_link_jacobian(robot, pose, link, linear, angular);
-    vec3 arm = v3_sub(frame->position, pose[link].position);
+    vec3 arm = v3_sub(point, pose[link].position);
     for (uint32_t v = 0; v < nv; v++) {
         vec3 w = v3(angular[v], angular[nv + v], angular[2 * nv + v]);
         vec3 move = v3_add(v3(linear[v], linear[nv + v], linear[2 * nv + v]), v3_cross(w, arm));
@@ -145,10 +158,18 @@ static void trace_link_rows(const nsi_robot* robot, const nsi_link_pose* pose, c
                             const nsi_equality_constraint* e, ns_expr* scratch, nsi_equality* out,
                             uint32_t row) {
     bool turns = e->def.type == NS_EQUALITY_WELD;
-    anchor_frame a = find_anchor(robot, pose, drift, e, false);
-    anchor_frame b = find_anchor(robot, pose, drift, e, true);
-    add_jacobian(robot, pose, e->a, &a, 1.0, scratch, out, row, turns);
-    add_jacobian(robot, pose, e->b, &b, -1.0, scratch, out, row, turns);
+    anchor_frame a = find_anchor(robot, pose, e, false), b = find_anchor(robot, pose, e, true);
+
+    // Forces act at one point, between the anchors where these are apart: so they are equal and opposite,
+    // angular momentum is kept, and a redundant row of a planar loop stays zero.
+    ns_expr half = ns_const(0.5);
+    vec3 point = v3_scale(half, v3_add(a.position, b.position));
+    add_jacobian(robot, pose, e->a, point, 1.0, scratch, out, row, turns);
+    add_jacobian(robot, pose, e->b, point, -1.0, scratch, out, row, turns);
+    vec3 speed = v3_scale(half, v3_add(point_velocity(robot, pose, e->a, a.position),
+                                       point_velocity(robot, pose, e->b, b.position)));
+    find_acceleration(robot, pose, drift, e->a, point, speed, &a);
+    find_acceleration(robot, pose, drift, e->b, point, speed, &b);
 
     // Violations, and what velocities alone change of their rates.
     vec3 gap = v3_sub(a.position, b.position), bend = v3_sub(a.acceleration, b.acceleration);
