@@ -88,6 +88,18 @@ static ns_expr actuator_force(const nsi_robot* robot, uint32_t number, const nsi
     return nsi_named(f, "", "actuator/%s/force", def->name);
 }
 
+// Keep what couples a velocity to others only where its drive yields: at the end of its range it does not.
+static void uncouple(const nsi_robot* robot, uint32_t v, ns_expr yields, ns_expr* coupling) {
+    uint32_t nv = robot->model->sizes.nv;
+    ns_expr zero = ns_const(0.0);
+    for (uint32_t k = 0; k < nv; k++) {
+        ns_expr *row = &coupling[(size_t)v * nv + k], *column = &coupling[(size_t)k * nv + v];
+        if (k == v) continue;
+        *row = ns_select(yields, *row, zero);
+        *column = ns_select(yields, *column, zero);
+    }
+}
+
 void nsi_actuator_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr* state, double dt,
                          ns_expr* drive, ns_expr** coupling) {
     const ns_model* model = robot->model;
@@ -95,18 +107,22 @@ void nsi_actuator_forces(const nsi_robot* robot, const ns_expr* u, const ns_expr
     for (uint32_t i = 0; i < model->sizes.nu; i++) {
         nsi_transmission t;
         if (!nsi_actuator_transmission(robot, pose, i, &t)) return;
-        ns_expr f = actuator_force(robot, i, &t, u[i], state[i], dt), slope;
+        ns_expr f = actuator_force(robot, i, &t, u[i], state[i], dt);
         nsi_transmission_apply(robot, &t, f, drive);
         if (!coupling || !nsi_transmission_is_shared(robot, &t)) continue;
-        ns_gradient(f, 1, &t.velocity, &slope);
-        nsi_transmission_couple(robot, &t, ns_neg(slope), coupling);
+        nsi_transmission_couple(robot, &t, nsi_transmission_slope(robot, &t, f), coupling);
     }
 
     // What the drive train of a joint can take.
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const nsi_link* l = &model->links[i];
         if (!l->def.drive_limited || l->nv != 1) continue;
-        ns_expr* to = &drive[l->v];
-        *to = ns_clamp(*to, ns_const(l->def.drive_lower), ns_const(l->def.drive_upper));
+        ns_expr *to = &drive[l->v], lower = ns_const(l->def.drive_lower),
+                upper = ns_const(l->def.drive_upper);
+        if (coupling && *coupling) {
+            ns_expr yields = ns_and(ns_gt(*to, lower), ns_lt(*to, upper));
+            uncouple(robot, l->v, yields, *coupling);
+        }
+        *to = ns_clamp(*to, lower, upper);
     }
 }

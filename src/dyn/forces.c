@@ -55,10 +55,11 @@ static ns_expr joint_limit_force(const nsi_robot* robot, uint32_t link, ns_expr 
 // How friction f resists the velocity over a step. Its derivative is not enough: it vanishes beyond
 // friction_velocity, where a step that friction ends would overshoot, and tremble for ever. The secant
 // -f / qd is the larger one and cannot reverse the velocity, whatever inertia the joint moves.
-ns_expr nsi_friction_slope(const nsi_robot* robot, ns_expr f, ns_expr qd, ns_expr velocity) {
+ns_expr nsi_friction_slope(const nsi_robot* robot, ns_expr f, ns_expr friction, ns_expr qd,
+                           ns_expr velocity) {
     if (nsi_robot_is_zero(robot, f)) return ns_const(0.0);
-    ns_expr tangent, small = ns_const(1e-4); // the two differ by 1e-8 of themselves there
-    ns_gradient(f, 1, &qd, &tangent);
+    ns_expr small = ns_const(1e-4); // the two differ by 1e-8 of themselves there
+    ns_expr tangent = ns_neg(ns_div(friction, velocity));
     ns_expr near = ns_mul(small, velocity);
     ns_expr slides = ns_gt(ns_abs(qd), near);
     ns_expr secant = ns_div(f, ns_select(slides, qd, ns_const(1.0)));
@@ -66,11 +67,11 @@ ns_expr nsi_friction_slope(const nsi_robot* robot, ns_expr f, ns_expr qd, ns_exp
 }
 
 // How a limit resists the velocity: its damping, and what its stiffness gains during the step.
-ns_expr nsi_limit_slope(const nsi_robot* robot, ns_expr f, ns_expr q, ns_expr qd, double dt) {
-    if (nsi_robot_is_zero(robot, f)) return ns_const(0.0);
-    ns_expr at[2] = {q, qd}, slope[2];
-    ns_gradient(f, 2, at, slope);
-    return ns_neg(ns_add(slope[1], ns_mul(ns_const(dt), slope[0])));
+ns_expr nsi_limit_slope(const nsi_robot* robot, ns_expr f, const ns_expr gains[2], double dt) {
+    ns_expr zero = ns_const(0.0);
+    if (nsi_robot_is_zero(robot, f)) return zero;
+    ns_expr slope = ns_add(gains[1], ns_mul(ns_const(dt), gains[0]));
+    return ns_select(ns_gt(ns_abs(f), zero), slope, zero);
 }
 
 // Passive forces of velocity k of a joint.
@@ -86,14 +87,15 @@ static nsi_passive_force find_passive_force(const nsi_robot* robot, uint32_t lin
     p.smooth = nsi_named_force(ns_neg(ns_mul(damping, qd)), l, k, "force/damping");
     ns_expr slip = ns_tanh(ns_div(qd, velocity));
     ns_expr rubbing = ns_neg(ns_mul(friction, slip));
-    p.slope = nsi_friction_slope(robot, rubbing, qd, velocity);
+    p.slope = nsi_friction_slope(robot, rubbing, friction, qd, velocity);
     p.stiff = nsi_named_force(rubbing, l, k, "force/friction");
     if (nsi_joint_get(l->def.joint_type)->info.has_axis) {
         ns_expr stretch = ns_sub(q, nsi_robot_param(robot, link, NSI_JOINT_REST));
         ns_expr spring = ns_neg(ns_mul(nsi_robot_param(robot, link, NSI_JOINT_STIFFNESS), stretch));
         ns_expr limit = joint_limit_force(robot, link, q, qd);
         p.smooth = ns_add(p.smooth, nsi_named_force(spring, l, k, "force/spring"));
-        p.slope = ns_add(p.slope, nsi_limit_slope(robot, limit, q, qd, dt));
+        const ns_expr* gains = robot->param + l->param + NSI_JOINT_LIMIT_STIFFNESS;
+        p.slope = ns_add(p.slope, nsi_limit_slope(robot, limit, gains, dt));
         p.stiff = ns_add(p.stiff, nsi_named_force(limit, l, k, "force/limit"));
     }
     return p;

@@ -149,9 +149,11 @@ typedef struct nsi_passive_force {
 // A soft limit at coordinate q: `range` are its ends, `gains` stiffness and damping.
 ns_expr nsi_limit_force(ns_expr q, ns_expr qd, const ns_expr range[2], const ns_expr gains[2]);
 
-// How friction f = -friction * tanh(qd / velocity), and a soft limit f, resist a change of qd over a step.
-ns_expr nsi_friction_slope(const nsi_robot* robot, ns_expr f, ns_expr qd, ns_expr velocity);
-ns_expr nsi_limit_slope(const nsi_robot* robot, ns_expr f, ns_expr q, ns_expr qd, double dt);
+// How f = -friction * tanh(qd / velocity), and a soft limit f with these gains, resist a change of qd over
+// a step. In closed form: qd may be part of an expression that has taken its sign.
+ns_expr nsi_friction_slope(const nsi_robot* robot, ns_expr f, ns_expr friction, ns_expr qd,
+                           ns_expr velocity);
+ns_expr nsi_limit_slope(const nsi_robot* robot, ns_expr f, const ns_expr gains[2], double dt);
 
 // ---- medium.c ------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ static ns_expr spring_force(const nsi_robot* robot, const ns_expr* p, ns_expr le
     ns_expr k = p[NSI_TENDON_STIFFNESS], rest = p[NSI_TENDON_REST], slack = p[NSI_TENDON_SLACK];
     if (nsi_robot_is_zero(robot, slack)) return ns_mul(k, ns_sub(rest, length));
     ns_expr zero = ns_const(0.0), below = ns_max(ns_sub(rest, length), zero);
-    ns_expr above = ns_max(ns_sub(length, ns_add(rest, slack)), zero);
+    // At the end of no slack both are 0; the derivative is that of being shorter.
+    ns_expr above = ns_max(zero, ns_sub(length, ns_add(rest, slack)));
     return ns_mul(k, ns_sub(below, above));
 }
 
@@ -29,9 +30,10 @@ void nsi_tendon_forces(const nsi_robot* robot, double dt, nsi_implicit implicit,
         nsi_observed(t.velocity, "", "tendon/%s/velocity", tendon->def.name);
 
         // Forces along the tendon.
-        ns_expr damping = ns_neg(ns_mul(p[NSI_TENDON_DAMPING], t.velocity));
-        ns_expr smooth = ns_add(name_force(spring_force(robot, p, t.length), tendon, "spring"),
-                                name_force(damping, tendon, "damping"));
+        ns_expr law = ns_neg(ns_mul(p[NSI_TENDON_DAMPING], t.velocity));
+        ns_expr damping = name_force(law, tendon, "damping");
+        ns_expr smooth =
+            ns_add(name_force(spring_force(robot, p, t.length), tendon, "spring"), damping);
         ns_expr slip = ns_tanh(ns_div(t.velocity, p[NSI_TENDON_FRICTION_VELOCITY]));
         ns_expr rubbing = ns_neg(ns_mul(p[NSI_TENDON_FRICTION], slip)), limit = ns_const(0.0);
         if (tendon->def.limited) {
@@ -40,9 +42,9 @@ void nsi_tendon_forces(const nsi_robot* robot, double dt, nsi_implicit implicit,
         }
 
         // How those that are stiff by themselves resist the tendon's velocity.
-        ns_expr slope =
-            ns_add(nsi_friction_slope(robot, rubbing, t.velocity, p[NSI_TENDON_FRICTION_VELOCITY]),
-                   nsi_limit_slope(robot, limit, t.length, t.velocity, dt));
+        ns_expr slope = ns_add(nsi_friction_slope(robot, rubbing, p[NSI_TENDON_FRICTION],
+                                                  t.velocity, p[NSI_TENDON_FRICTION_VELOCITY]),
+                               nsi_limit_slope(robot, limit, p + NSI_TENDON_LIMIT_STIFFNESS, dt));
         ns_expr stiff =
             ns_add(name_force(rubbing, tendon, "friction"), name_force(limit, tendon, "limit"));
 
@@ -55,7 +57,12 @@ void nsi_tendon_forces(const nsi_robot* robot, double dt, nsi_implicit implicit,
             added[k].slope = ns_add(added[k].slope, ns_mul(ns_mul(m, m), slope));
         }
         if (implicit == NSI_EXPLICIT) continue;
-        if (implicit == NSI_IMPLICIT) slope = ns_add(slope, p[NSI_TENDON_DAMPING]);
+        // A network that changes the damping has a slope of its own.
+        if (implicit == NSI_IMPLICIT) {
+            bool changed = damping.id != law.id;
+            slope = ns_add(slope, changed ? nsi_transmission_slope(robot, &t, damping)
+                                          : p[NSI_TENDON_DAMPING]);
+        }
         nsi_transmission_couple(robot, &t, slope, coupling);
     }
 }

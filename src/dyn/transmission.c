@@ -235,6 +235,19 @@ bool nsi_transmission_is_shared(const nsi_robot* robot, const nsi_transmission* 
     return count > 1;
 }
 
+ns_expr nsi_transmission_slope(const nsi_robot* robot, const nsi_transmission* t, ns_expr f) {
+    uint32_t nv = robot->model->sizes.nv;
+    ns_expr* by = nsi_robot_zeros(robot, nv);
+    ns_expr along = ns_const(0.0), size = along;
+    if (!by) return along;
+    ns_gradient(f, nv, robot->qd, by);
+    for (uint32_t k = 0; k < nv; k++) {
+        along = ns_add(along, ns_mul(t->moment[k], by[k]));
+        size = ns_add(size, ns_mul(t->moment[k], t->moment[k]));
+    }
+    return ns_neg(ns_div_safe(along, size));
+}
+
 void nsi_transmission_couple(const nsi_robot* robot, const nsi_transmission* t, ns_expr slope,
                              ns_expr** coupling) {
     uint32_t nv = robot->model->sizes.nv;

@@ -35,6 +35,10 @@ void nsi_transmission_apply(const nsi_robot* robot, const nsi_transmission* t, n
 // Does it act along several velocities?
 bool nsi_transmission_is_shared(const nsi_robot* robot, const nsi_transmission* t);
 
+// -d(f)/d(velocity) of a force f along it, from the derivatives for the velocities of the model: the velocity
+// itself may be part of an expression that has taken its sign.
+ns_expr nsi_transmission_slope(const nsi_robot* robot, const nsi_transmission* t, ns_expr f);
+
 // A force along several velocities whose -d(force)/d(velocity) is `slope` couples them: adds slope moment
 // moment' to `coupling` (nv x nv), off the diagonal; made where it is NULL.
 void nsi_transmission_couple(const nsi_robot* robot, const nsi_transmission* t, ns_expr slope,

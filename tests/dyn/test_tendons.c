@@ -129,12 +129,134 @@ static void gradients_are_exact(void** state) {
     ns_model_free(model);
 }
 
+// Stiff forces along three hinges and along a joint that follows another, where signs are those given.
+static ns_model* stiff_chain(const char* sign) {
+    char text[4000];
+    snprintf(
+        text, sizeof text,
+        "<mujoco><compiler angle='radian'/><option timestep='0.005' gravity='0 0 0'/><worldbody>"
+        "<body><joint name='x' type='slide' axis='%s1 0 0'/>"
+        "<inertial pos='0 0 0' mass='0.02' diaginertia='1 1 1'/></body>"
+        "<body><joint name='y' type='slide' axis='0 %s1 0'/>"
+        "<inertial pos='0 0 0' mass='0.03' diaginertia='1 1 1'/></body>"
+        "<body><joint name='z' type='slide' axis='0 0 %s1'/>"
+        "<inertial pos='0 0 0' mass='0.01' diaginertia='1 1 1'/></body></worldbody>"
+        "<tendon><fixed name='t' damping='3' frictionloss='0.4' limited='true' range='-2 2'>"
+        "<joint joint='x' coef='%s1'/><joint joint='y' coef='%s1'/><joint joint='z' coef='%s1'/>"
+        "</fixed><fixed name='drive'><joint joint='x' coef='%s1'/><joint joint='z' coef='%s1'/>"
+        "</fixed></tendon><actuator><velocity name='v' tendon='drive' kv='9'/></actuator></mujoco>",
+        sign, sign, sign, sign, sign, sign, sign, sign);
+    return modelfile_parse(text);
+}
+
+// Joints whose axes point the other way, with coefficients -1, move the other way and not otherwise.
+static void mirrored_tendons_do_the_same(void** state) {
+    (void)state;
+    enum { STEPS = 60, N = 6 };
+    static const char* const signs[] = {"", "-"};
+    double* states[2];
+    for (int k = 0; k < 2; k++) {
+        ns_model* model = stiff_chain(signs[k]);
+        ns_system_options options = ns_default_system_options();
+        options.integrator = NS_INTEGRATOR_IMPLICIT;
+        ns_system* system = NULL;
+        ns_workspace* work = NULL;
+        ns_error error = {0};
+        must(ns_system_create(model, &options, &system, &error), &error);
+        must(ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = STEPS}, &work,
+                                 &error),
+             &error);
+        double way = k == 0 ? 1.0 : -1.0, x0[N] = {0.3, -0.2, 0.4, 9.0, 7.0, 11.0};
+        for (int i = 0; i < N; i++) x0[i] *= way;
+        states[k] = calloc((STEPS + 1) * N, sizeof(double));
+        assert_non_null(states[k]);
+        ns_rollout_args args = {.batch = 1, .steps = STEPS, .x0 = x0, .states = states[k]};
+        must(ns_rollout(system, work, &args, &error), &error);
+        ns_workspace_free(work);
+        ns_system_free(system);
+        ns_model_free(model);
+    }
+    for (int i = 0; i < (STEPS + 1) * N; i++) {
+        close_to("mirrored state", -states[1][i], states[0][i], 1e-9);
+        assert_true(fabs(states[0][i]) < 20.0); // and none explodes
+    }
+    free(states[0]);
+    free(states[1]);
+}
+
+// A joint that follows another with -1 and its limit: the step is stable, however stiff that is.
+static void mirrored_followers_have_stable_limits(void** state) {
+    (void)state;
+    static const char text[] =
+        "<robot name='r'><link name='base'/><link name='a'><inertial><mass value='0.1'/>"
+        "<inertia ixx='1e-3' iyy='1e-3' izz='1e-3' ixy='0' ixz='0' iyz='0'/></inertial></link>"
+        "<link name='b'><inertial><mass value='0.1'/>"
+        "<inertia ixx='1e-3' iyy='1e-3' izz='1e-3' ixy='0' ixz='0' iyz='0'/></inertial></link>"
+        "<joint name='j' type='continuous'><parent link='base'/><child link='a'/></joint>"
+        "<joint name='k' type='revolute'><parent link='base'/><child link='b'/>"
+        "<limit lower='-0.1' upper='0.1' effort='1' velocity='1'/>"
+        "<mimic joint='j' multiplier='-1'/></joint></robot>";
+    ns_model* model = modelfile_parse(text);
+    ns_param_value stiff = {.pattern = "joint/k/limit_stiffness", .value = 1e6};
+    ns_system_options options = ns_default_system_options();
+    options.set = &stiff;
+    options.nset = 1;
+    ns_system* system = NULL;
+    ns_workspace* work = NULL;
+    ns_error error = {0};
+    must(ns_system_create(model, &options, &system, &error), &error);
+    must(ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = 300}, &work, &error),
+         &error);
+    double x0[2] = {0.0, 5.0}, states[301 * 2];
+    ns_rollout_args args = {.batch = 1, .steps = 300, .x0 = x0, .states = states};
+    must(ns_rollout(system, work, &args, &error), &error);
+    for (int k = 0; k <= 300; k++) {
+        assert_true(fabs(states[2 * k]) < 0.12 && fabs(states[2 * k + 1]) < 5.1);
+    }
+    ns_workspace_free(work);
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
+// Joints at the ends of what their drives can take feel a constant force, though one actuator drives both.
+static void saturated_drives_do_not_resist(void** state) {
+    (void)state;
+    static const char text[] =
+        "<mujoco><option gravity='0 0 0' timestep='0.002'/><worldbody>"
+        "<body><joint name='x' type='slide' axis='1 0 0' actuatorfrcrange='-1 1'/>"
+        "<inertial pos='0 0 0' mass='0.1' diaginertia='1 1 1'/></body>"
+        "<body><joint name='y' type='slide' axis='1 0 0' actuatorfrcrange='-0.01 0.01'/>"
+        "<inertial pos='0 0 0' mass='0.1' diaginertia='1 1 1'/></body></worldbody>"
+        "<tendon><fixed name='t'><joint joint='x' coef='1'/><joint joint='y' coef='1'/></fixed>"
+        "</tendon><actuator><velocity tendon='t' kv='5'/></actuator></mujoco>";
+    ns_model* model = modelfile_parse(text);
+    ns_system_options options = ns_default_system_options();
+    options.integrator = NS_INTEGRATOR_IMPLICIT;
+    ns_system* system = NULL;
+    ns_workspace* work = NULL;
+    ns_error error = {0};
+    must(ns_system_create(model, &options, &system, &error), &error);
+    must(ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = 1}, &work, &error),
+         &error);
+    double x0[4] = {0.0, 0.0, 2.0, 2.0}, states[8];
+    ns_rollout_args args = {.batch = 1, .steps = 1, .x0 = x0, .states = states};
+    must(ns_rollout(system, work, &args, &error), &error);
+    close_to("at 1 N", states[6], 2.0 - 0.002 * 1.0 / 0.1, 1e-12);
+    close_to("at 0.01 N", states[7], 2.0 - 0.002 * 0.01 / 0.1, 1e-12);
+    ns_workspace_free(work);
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(springs_are_slack_within_their_range),
         cmocka_unit_test(stiff_tendons_are_implicit),
         cmocka_unit_test(limits_are_chosen_as_those_of_joints),
         cmocka_unit_test(gradients_are_exact),
+        cmocka_unit_test(mirrored_tendons_do_the_same),
+        cmocka_unit_test(mirrored_followers_have_stable_limits),
+        cmocka_unit_test(saturated_drives_do_not_resist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
