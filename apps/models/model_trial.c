@@ -1,5 +1,7 @@
 // One robot file: load, gradient, accelerations beside MuJoCo's, 2 s of motion.
 
+#define _POSIX_C_SOURCE 200809L // clock_gettime
+
 #include "models/model_trial.h"
 
 #include "models/mujoco_robot.h"
