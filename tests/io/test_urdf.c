@@ -371,8 +371,8 @@ static void what_is_left_out_is_listed(void** state) {
         "line 7: <calibration> in <joint name=\"j\"> is not represented",
         "line 7: <safety_controller> in <joint name=\"j\"> is not represented",
         "line 8: <sensor> in <link name=\"b\"> is not represented",
-        "line 4: <transmission name=\"t\"> does not join one actuator to one joint: not "
-        "represented",
+        ("line 4: <transmission name=\"t\"> does not join one actuator to one joint: not "
+         "represented"),
     };
     const uint32_t count = sizeof notes / sizeof *notes;
     assert_int_equal(ns_model_get_sizes(model).nignored, count);
