@@ -178,6 +178,8 @@ static ns_status judge_parameters(const ns_parameters* params, nsi_objective* e,
         }
 
     } else if (status == NS_OK) {
+        // How far the residuals are from the noise is known all the same.
+        find_sigma(e, out);
         status = uncertainty_note(
             out, "standard errors could not be computed: the normal equations are singular", error);
     }

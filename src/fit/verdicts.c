@@ -20,7 +20,8 @@ static const double GROWTH = 1.05;
 // ---- failures ------------------------------------------------------------------------------------
 
 static bool is_misfit(const nsi_result* a) {
-    return a->nresidual > 0 && a->sigma > (a->noise_known ? MISFIT : UNEXPLAINED);
+    double most = a->noise_known ? MISFIT : UNEXPLAINED;
+    return a->nresidual > 0 && !(a->sigma <= most); // also where it is not a number
 }
 
 // The error at the shortest horizon, of the median window; without horizons the loss. In chaotic motion

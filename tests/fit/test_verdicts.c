@@ -45,6 +45,7 @@ static const judged_case judged_cases[] = {
     {1.0, true, {0}, 0, 0, 0, NS_VERDICT_OK, NULL, NULL},
     {2.9, true, {0}, 0, 0, 0, NS_VERDICT_OK, NULL, NULL},
     {43.8, true, {0}, 0, 0, 0, NS_VERDICT_MISFIT, "residuals are 44 times the noise given", NULL},
+    {NAN, true, {0}, 0, 0, 0, NS_VERDICT_MISFIT, "The fit failed", NULL},
     {43.8,
      true,
      {.refused = 12, .refused_name = "pole"},
