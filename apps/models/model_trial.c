@@ -192,7 +192,7 @@ static void move(const ns_model* model, mujoco_robot* peer, model_trial* trial) 
 
     // The same motion there, and the height of a floating root.
     double height = 0.0;
-    if (trial->finite && peer) {
+    if (states && trial->finite && peer) {
         double before = clock_of(CLOCK_THREAD_CPUTIME_ID);
         bool finite = mujoco_robot_move(peer, steps, sizes.timestep, &height);
         trial->peer_step = 1e6 * (clock_of(CLOCK_THREAD_CPUTIME_ID) - before) / steps;
