@@ -129,7 +129,28 @@ static void gradients_are_exact(void** state) {
     ns_model_free(model);
 }
 
-// Stiff forces along three hinges and along a joint that follows another, where signs are those given.
+// Roll out one robot with the implicit integrator.
+// @param stiff  a value to set; NULL: none
+static void roll_out(const ns_model* model, const ns_param_value* stiff, const double* x0,
+                     uint32_t steps, double* states) {
+    ns_system_options options = ns_default_system_options();
+    options.integrator = NS_INTEGRATOR_IMPLICIT;
+    options.set = stiff;
+    options.nset = stiff != NULL;
+    ns_system* system = NULL;
+    ns_workspace* work = NULL;
+    ns_error error = {0};
+    ns_workspace_size size = {.batch = 1, .steps = steps};
+    must(ns_system_create(model, &options, &system, &error), &error);
+    must(ns_workspace_create(system, &size, &work, &error), &error);
+    ns_rollout_args args = {.batch = 1, .steps = steps, .x0 = x0, .states = states};
+    must(ns_rollout(system, work, &args, &error), &error);
+    ns_workspace_free(work);
+    ns_system_free(system);
+}
+
+// Three slides with a stiff tendon along all and an actuator along two of them. `sign` ("" or "-") is that of
+// axes and coefficients.
 static ns_model* stiff_chain(const char* sign) {
     char text[4000];
     snprintf(
@@ -157,23 +178,11 @@ static void mirrored_tendons_do_the_same(void** state) {
     double* states[2];
     for (int k = 0; k < 2; k++) {
         ns_model* model = stiff_chain(signs[k]);
-        ns_system_options options = ns_default_system_options();
-        options.integrator = NS_INTEGRATOR_IMPLICIT;
-        ns_system* system = NULL;
-        ns_workspace* work = NULL;
-        ns_error error = {0};
-        must(ns_system_create(model, &options, &system, &error), &error);
-        must(ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = STEPS}, &work,
-                                 &error),
-             &error);
         double way = k == 0 ? 1.0 : -1.0, x0[N] = {0.3, -0.2, 0.4, 9.0, 7.0, 11.0};
         for (int i = 0; i < N; i++) x0[i] *= way;
         states[k] = calloc((STEPS + 1) * N, sizeof(double));
         assert_non_null(states[k]);
-        ns_rollout_args args = {.batch = 1, .steps = STEPS, .x0 = x0, .states = states[k]};
-        must(ns_rollout(system, work, &args, &error), &error);
-        ns_workspace_free(work);
-        ns_system_free(system);
+        roll_out(model, NULL, x0, STEPS, states[k]);
         ns_model_free(model);
     }
     for (int i = 0; i < (STEPS + 1) * N; i++) {
@@ -198,23 +207,11 @@ static void mirrored_followers_have_stable_limits(void** state) {
         "<mimic joint='j' multiplier='-1'/></joint></robot>";
     ns_model* model = modelfile_parse(text);
     ns_param_value stiff = {.pattern = "joint/k/limit_stiffness", .value = 1e6};
-    ns_system_options options = ns_default_system_options();
-    options.set = &stiff;
-    options.nset = 1;
-    ns_system* system = NULL;
-    ns_workspace* work = NULL;
-    ns_error error = {0};
-    must(ns_system_create(model, &options, &system, &error), &error);
-    must(ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = 300}, &work, &error),
-         &error);
     double x0[2] = {0.0, 5.0}, states[301 * 2];
-    ns_rollout_args args = {.batch = 1, .steps = 300, .x0 = x0, .states = states};
-    must(ns_rollout(system, work, &args, &error), &error);
+    roll_out(model, &stiff, x0, 300, states);
     for (int k = 0; k <= 300; k++) {
         assert_true(fabs(states[2 * k]) < 0.12 && fabs(states[2 * k + 1]) < 5.1);
     }
-    ns_workspace_free(work);
-    ns_system_free(system);
     ns_model_free(model);
 }
 
@@ -230,21 +227,10 @@ static void saturated_drives_do_not_resist(void** state) {
         "<tendon><fixed name='t'><joint joint='x' coef='1'/><joint joint='y' coef='1'/></fixed>"
         "</tendon><actuator><velocity tendon='t' kv='5'/></actuator></mujoco>";
     ns_model* model = modelfile_parse(text);
-    ns_system_options options = ns_default_system_options();
-    options.integrator = NS_INTEGRATOR_IMPLICIT;
-    ns_system* system = NULL;
-    ns_workspace* work = NULL;
-    ns_error error = {0};
-    must(ns_system_create(model, &options, &system, &error), &error);
-    must(ns_workspace_create(system, &(ns_workspace_size){.batch = 1, .steps = 1}, &work, &error),
-         &error);
     double x0[4] = {0.0, 0.0, 2.0, 2.0}, states[8];
-    ns_rollout_args args = {.batch = 1, .steps = 1, .x0 = x0, .states = states};
-    must(ns_rollout(system, work, &args, &error), &error);
+    roll_out(model, NULL, x0, 1, states);
     close_to("at 1 N", states[6], 2.0 - 0.002 * 1.0 / 0.1, 1e-12);
     close_to("at 0.01 N", states[7], 2.0 - 0.002 * 0.01 / 0.1, 1e-12);
-    ns_workspace_free(work);
-    ns_system_free(system);
     ns_model_free(model);
 }
 

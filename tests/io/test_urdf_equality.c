@@ -1,4 +1,4 @@
-// Equality constraints in URDF, an extension: what is read, and what is said of what is wrong.
+// Equality constraints in URDF (an extension of this library): what is read, and messages for mistakes.
 
 #include "support/assert.h"
 #include "support/modelfile.h"
