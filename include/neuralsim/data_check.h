@@ -63,7 +63,7 @@ extern NS_API const ns_choices ns_data_codes;
 typedef struct ns_data_place {
     const char *recording, *file;
     uint32_t line; ///< 0: not from a file
-    double time;   ///< s
+    double time;   ///< s; where no column is the time: rows from the first one
 } ns_data_place;
 
 /// One finding. It stands for all places where a check found the same in a channel.
@@ -95,7 +95,7 @@ typedef struct ns_data_channel {
 typedef struct ns_data_recording {
     const char *name, *file, *set; ///< set: "train", "test"; "" for files
     uint32_t rows;
-    double start, duration; ///< s
+    double start, duration; ///< s; duration: NaN without times
     double rate;            ///< rows per s, median; NaN without times
     double jitter;          ///< s, standard deviation of the distance of rows, gaps left out
     double longest_gap;     ///< s without a row; 0: there is no gap

@@ -70,8 +70,9 @@ static void find_holes(ns_data_check* c, const hole_count* h, const char* channe
     nsi_find(c, NS_DATA_MISSING, share > limits.missing ? NS_DATA_WARNING : NS_DATA_NOTE, channel,
              &h->places, share,
              "they are left out; max_gap in the map interpolates over longer gaps",
-             "%.2g %% of the %s are missing, in gaps of up to %.3g s%s", 100.0 * share,
-             channel ? "samples" : "rows", h->longest, nsi_places_text(&h->places, where));
+             "%.2g %% of the %s are missing, in gaps of up to %.3g %s%s", 100.0 * share,
+             channel ? "samples" : "rows", h->longest, nsi_time_unit(c),
+             nsi_places_text(&h->places, where));
 }
 
 // Rows that are missing for all channels of a source.
@@ -256,8 +257,8 @@ void nsi_check_stuck(ns_data_check* c) {
                  signal->motion || (frozen && !c->model) ? NS_DATA_WARNING : NS_DATA_NOTE,
                  signal->name, &places, longest,
                  "make these cells empty, or leave that part of the file out",
-                 "the same value for up to %.3g s while it should change%s", longest,
-                 nsi_places_text(&places, where));
+                 "the same value for up to %.3g %s while it should change%s", longest,
+                 nsi_time_unit(c), nsi_places_text(&places, where));
     }
 }
 

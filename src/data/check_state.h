@@ -59,6 +59,7 @@ typedef struct nsi_checked_recording {
     const ns_dataset* data;
     const nsi_recording_rows* rows; // NULL: on the grid
     nsi_samples* samples;           // (nsignal)
+    bool counted;                   // no column is the time: rows were counted
     ns_data_recording stats;
 } nsi_checked_recording;
 
@@ -88,6 +89,7 @@ enum { NSI_MAX_PLACES = 20 };
 typedef struct nsi_places {
     ns_data_place data[NSI_MAX_PLACES];
     uint32_t kept, count, recordings;
+    bool counted;     // times are numbers of rows
     const void* last; // recording
 } nsi_places;
 
@@ -108,7 +110,12 @@ static inline const char* nsi_yaml_quote(const char* formula) {
 
 bool nsi_was_found(const ns_data_check* c, ns_data_code code, const char* channel);
 
-// " 3 times in 2 recordings, first at 1.2 s" into text.
+// Of times of rows, which count them where no column is the time.
+static inline const char* nsi_time_unit(const ns_data_check* c) {
+    return c->has_time ? "s" : "rows";
+}
+
+// " 3 times in 2 recordings, first at 1.2 s" ("at row 12" where they were counted) into text.
 enum { NSI_WHERE_SIZE = 120 };
 const char* nsi_places_text(const nsi_places* places, char text[NSI_WHERE_SIZE]);
 
@@ -129,6 +136,13 @@ double nsi_noise(const ns_data_check* c, uint32_t signal);
 double nsi_resolution(double* x, size_t count); // reorders x
 
 void nsi_statistics_fill(ns_data_check* c);
+
+// ---- check_units.c -----------------------------------------------------------------------------
+
+// The factor by which a column of times is larger than seconds: by its name, or by the distance of whole
+// numbers; 1: it may be in s.
+double nsi_clock_of_column(const ns_data_check* c, uint32_t signal);
+const char* nsi_clock_name(double factor); // "milliseconds"
 
 // ---- checks ------------------------------------------------------------------------------------
 

@@ -29,19 +29,38 @@ static void check_late(ns_data_check* c) {
     }
 }
 
+// One finding for all of them: the worst one says how much.
 static void check_uneven(ns_data_check* c) {
     const double most = 0.2; // of the distance of rows
+    nsi_places places = {0};
+    const ns_data_recording* worst = NULL;
     for (uint32_t r = 0; r < c->nrecording && c->map->row_samples == 0; r++) {
         const nsi_checked_recording* recording = &c->recordings[r];
         const ns_data_recording* s = &recording->stats;
         if (!(s->jitter * s->rate > most) || s->rows < 8) continue;
-        nsi_places places = {.kept = 1, .count = 1, .recordings = 1};
-        places.data[0] = (ns_data_place){s->name, s->file, recording->recording->line, s->start};
-        nsi_find(c, NS_DATA_UNEVEN, NS_DATA_NOTE, NULL, &places, s->jitter,
-                 "rows are interpolated onto an even grid; check the clock",
-                 "the distance of rows varies by %.2g ms around %.4g ms", 1e3 * s->jitter,
-                 1e3 / s->rate);
+        ns_data_place place = {s->name, s->file, recording->recording->line, s->start};
+        places.count++;
+        places.recordings++;
+
+        // The worst one is the first place.
+        bool worse = !worst || s->jitter * s->rate > worst->jitter * worst->rate;
+        if (worse) worst = s;
+        if (worse && places.kept > 0) {
+            ns_data_place before = places.data[0];
+            places.data[0] = place;
+            place = before;
+        }
+        if (places.kept < NSI_MAX_PLACES) places.data[places.kept++] = place;
     }
+    if (!worst) return;
+    char count[60] = "";
+    if (places.count > 1) {
+        snprintf(count, sizeof count, "in %u of %u recordings, ", places.count, c->nrecording);
+    }
+    nsi_find(c, NS_DATA_UNEVEN, NS_DATA_NOTE, NULL, &places, worst->jitter,
+             "rows are interpolated onto an even grid; check the clock",
+             "%sthe distance of rows varies by %s%.2g ms around %.4g ms", count,
+             places.count > 1 ? "up to " : "", 1e3 * worst->jitter, 1e3 / worst->rate);
 }
 
 // A column whose name begins with "time" or is "t" with something behind it.
@@ -59,13 +78,28 @@ static bool is_like_time(const char* name) {
 static void check_no_time(ns_data_check* c) {
     if (c->has_time) return;
     for (uint32_t k = 0; k < c->nchannel; k++) {
-        char advice[300];
-        if (!is_like_time(c->signals[k].name)) continue;
-        snprintf(advice, sizeof advice,
-                 "rename \"%.60s\" to t, or write `time: '\"%.60s\"'` in a map", c->signals[k].name,
-                 c->signals[k].name);
-        nsi_find(c, NS_DATA_NO_TIME, NS_DATA_WARNING, c->signals[k].name, NULL, NAN, advice,
-                 "it seems to be the time, but is not called t or time");
+        const nsi_signal* s = &c->signals[k];
+        char advice[400], unit[30] = "";
+        if (!is_like_time(s->name)) continue;
+
+        // Renamed alone, milliseconds would stay milliseconds.
+        double factor = c->nrecording > 0 ? nsi_clock_of_column(c, k) : 1.0;
+        const char* quote = nsi_yaml_quote(s->formula);
+        if (factor > 1.0) {
+            snprintf(unit, sizeof unit, " in %s", nsi_clock_name(factor));
+            snprintf(
+                advice, sizeof advice,
+                "divide \"%.60s\" by %g and rename it to t, or write `time: %s%.80s * %g%s` in "
+                "a map",
+                s->name, factor, quote, s->formula, 1.0 / factor, quote);
+        } else {
+            snprintf(advice, sizeof advice,
+                     "rename \"%.60s\" to t, or write `time: %s%.80s%s` in a "
+                     "map",
+                     s->name, quote, s->formula, quote);
+        }
+        nsi_find(c, NS_DATA_NO_TIME, NS_DATA_WARNING, s->name, NULL, factor > 1.0 ? factor : NAN,
+                 advice, "it seems to be the time%s, but is not called t or time", unit);
         return;
     }
     nsi_find(c, NS_DATA_NO_TIME, NS_DATA_WARNING, NULL, NULL, NAN,

@@ -3,6 +3,8 @@
 
 #include "data/check_state.h"
 
+#include "base/series.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +12,19 @@
 #define DEGREES 57.29577951308232
 
 // ---- names ---------------------------------------------------------------------------------------
+
+// The size of a name or number at the beginning of a formula: letters, digits, '_' and '.', and the sign of
+// an exponent ("1e-3"); 0: neither.
+static size_t token_size(const char* text) {
+    bool number = isdigit((unsigned char)*text) || *text == '.';
+    size_t size = 0;
+    for (;; size++) {
+        char c = text[size];
+        bool sign = (c == '-' || c == '+') && number && size > 0 &&
+                    tolower((unsigned char)text[size - 1]) == 'e';
+        if (!isalnum((unsigned char)c) && c != '_' && c != '.' && !sign) return size;
+    }
+}
 
 // A word of a list, ended by spaces.
 static bool is_word_of(const char* text, size_t size, const char* list) {
@@ -34,7 +49,7 @@ static bool is_named(const char* formula, const char* words, const char* convers
             at++;
             size = strcspn(at, "\"");
         } else {
-            while (isalnum((unsigned char)at[size]) || at[size] == '_' || at[size] == '.') size++;
+            size = token_size(at);
         }
         if (size == 0 && !quoted) {
             at++;
@@ -181,14 +196,61 @@ void nsi_check_millimetres(ns_data_check* c) {
 
 // ---- time ----------------------------------------------------------------------------------------
 
+// Units of clocks, by words in names of columns.
+static const struct {
+    const char *words, *unit;
+    double factor; // per s
+} clocks[] = {{"ms msec millis millisecond milliseconds", "milliseconds", 1e3},
+              {"us usec micros microsecond microseconds", "microseconds", 1e6},
+              {"ns nsec nanos nanosecond nanoseconds", "nanoseconds", 1e9}};
+enum { CLOCKS = sizeof clocks / sizeof *clocks };
+
+static const double SLOWEST_ROWS = 0.5; // s between rows; no robot is recorded at a lower rate
+
+const char* nsi_clock_name(double factor) {
+    for (int k = 0; k < CLOCKS; k++) {
+        if (clocks[k].factor == factor) return clocks[k].unit;
+    }
+    return "seconds";
+}
+
+// By the name of a column that nothing in the formula converts; 0: it does not say.
+static double clock_by_name(const char* formula) {
+    static const char conversions[] = "0.001 1e-3 1000 1e3 1e-6 1e6 0.000001 1e-9 1e9";
+    for (int k = 0; k < CLOCKS; k++) {
+        if (is_named(formula, clocks[k].words, conversions)) return clocks[k].factor;
+    }
+    return 0.0;
+}
+
+// By distances of rows that no robot is recorded at.
+static double clock_by_spacing(double spacing) {
+    return spacing > 2e7 ? 1e9 : spacing > 2e4 ? 1e6 : 1e3;
+}
+
+static bool is_whole(double t) {
+    return fabs(t - round(t)) <= 1e-9 * fmax(1.0, fabs(t));
+}
+
+double nsi_clock_of_column(const ns_data_check* c, uint32_t signal) {
+    double named = clock_by_name(c->signals[signal].formula);
+    if (named > 0.0) return named;
+
+    // Whole numbers that are further apart than 1, which would count rows.
+    const nsi_samples* s = &c->recordings[0].samples[signal];
+    bool whole = s->count > 2;
+    for (uint32_t k = 0; k < s->count; k++) whole = whole && is_whole(s->x[k]);
+    double spacing = whole ? nsi_series_spacing(s->x, s->count, c->scratch) : NAN;
+    return spacing > 1.0 ? clock_by_spacing(spacing) : 1.0;
+}
+
 // Are all times whole numbers, to rounding?
 static bool has_whole_times(const ns_data_check* c) {
     for (uint32_t r = 0; r < c->nrecording; r++) {
         for (uint32_t i = 0; i < c->nsignal; i++) {
             const nsi_samples* s = &c->recordings[r].samples[i];
             for (uint32_t k = 0; k < s->count; k++) {
-                double t = s->times[k];
-                if (fabs(t - round(t)) > 1e-9 * fmax(1.0, fabs(t))) return false;
+                if (!is_whole(s->times[k])) return false;
             }
         }
     }
@@ -197,28 +259,24 @@ static bool has_whole_times(const ns_data_check* c) {
 
 // The factor by which time is too large, from positions and velocities; 0: they tell nothing.
 static double time_factor(const ns_data_check* c, double spacing) {
-    const double factors[] = {1e3, 1e6, 1e9};
-    uint32_t judged = 0, votes[3] = {0};
+    uint32_t judged = 0, votes[CLOCKS] = {0};
     bool angles = false;
     for (uint32_t k = 0; k < c->nchannel; k++) {
         const nsi_signal* s = &c->signals[k];
         if (!s->match.known) continue;
         judged++;
         angles |= s->kind == NSI_SIGNAL_ANGLE;
-        for (int i = 0; i < 3; i++) votes[i] += is_factor(&s->match, 1.0 / factors[i]);
+        for (int i = 0; i < CLOCKS; i++) votes[i] += is_factor(&s->match, 1.0 / clocks[i].factor);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CLOCKS; i++) {
         // Of lengths alone, velocities could be in mm/s.
         bool possible = angles || spacing >= 0.2;
-        if (judged > 0 && votes[i] == judged && possible) return factors[i];
+        if (judged > 0 && votes[i] == judged && possible) return clocks[i].factor;
     }
     return 0.0;
 }
 
 void nsi_check_milliseconds(ns_data_check* c) {
-    static const char words[] = "ms msec millis milliseconds us usec ns nsec",
-                      conversions[] = "0.001 1e-3 1000 1e3 1e-6 1e6 0.000001 1e-9 1e9";
-    const double slow = 0.5; // s between rows
     const nsi_map_source* source = c->map->sources.count > 0 ? &c->map->sources.data[0] : NULL;
     if (!source || !source->time.formula || c->map->row_samples > 0 || c->nrecording == 0) return;
     double spacing = 1.0 / c->recordings[0].stats.rate;
@@ -228,22 +286,19 @@ void nsi_check_milliseconds(ns_data_check* c) {
     // Velocities know; otherwise steps that no robot is recorded at.
     double factor = time_factor(c, spacing);
     char why[200], advice[200];
-    bool named = is_named(source->time.text, words, conversions);
+    double named = clock_by_name(source->time.text);
     if (factor > 0.0) {
         snprintf(why, sizeof why, "positions change %.0f times slower than velocities say", factor);
-    } else if (spacing >= slow && (named || has_whole_times(c))) {
-        factor = spacing > 2e4 ? spacing > 2e7 ? 1e9 : 1e6 : 1e3;
+    } else if (spacing >= SLOWEST_ROWS && (named > 0.0 || has_whole_times(c))) {
+        factor = named > 0.0 ? named : clock_by_spacing(spacing);
         snprintf(why, sizeof why, "rows are %.4g s apart%s", spacing,
                  spacing == 1.0 ? ", so it may also count rows" : "");
     } else {
         return;
     }
-    const char* unit = factor == 1e3   ? "milliseconds"
-                       : factor == 1e6 ? "microseconds"
-                                       : "nanoseconds";
     const char* quote = nsi_yaml_quote(source->time.text);
     snprintf(advice, sizeof advice, "write `time: %s%.80s * %g%s` in the map", quote,
              source->time.text, 1.0 / factor, quote);
     nsi_find(c, NS_DATA_MILLISECONDS, NS_DATA_WARNING, NULL, NULL, factor, advice,
-             "the time seems to be in %s, not s: %s", unit, why);
+             "the time seems to be in %s, not s: %s", nsi_clock_name(factor), why);
 }

@@ -46,6 +46,7 @@ void nsi_places_add(nsi_places* places, const nsi_checked_recording* recording,
     places->count++;
     if (places->last != recording) places->recordings++;
     places->last = recording;
+    places->counted = recording->counted;
     if (places->kept == NSI_MAX_PLACES) return;
     const ns_recording* r = recording->recording;
     places->data[places->kept++] = (ns_data_place){
@@ -57,9 +58,14 @@ const char* nsi_places_text(const nsi_places* places, char text[NSI_WHERE_SIZE])
     if (places->recordings > 1) {
         snprintf(recordings, sizeof recordings, " in %u recordings", places->recordings);
     }
-    snprintf(text, NSI_WHERE_SIZE, ", %u time%s%s, %sat %.6g s", places->count,
-             places->count == 1 ? "" : "s", recordings, places->count == 1 ? "" : "first ",
-             places->data[0].time);
+    double time = places->data[0].time;
+    int used =
+        snprintf(text, NSI_WHERE_SIZE, ", %u time%s%s, %sat ", places->count,
+                 places->count == 1 ? "" : "s", recordings, places->count == 1 ? "" : "first ");
+    if (used > 0 && used < NSI_WHERE_SIZE) {
+        snprintf(text + used, NSI_WHERE_SIZE - (size_t)used,
+                 places->counted ? "row %.0f" : "%.6g s", places->counted ? time + 1.0 : time);
+    }
     return text;
 }
 
@@ -149,6 +155,7 @@ static bool take_recordings(ns_data_check* c, const ns_dataset* const* sets,
                 (nsi_checked_recording){.recording = r,
                                         .data = sets[s],
                                         .rows = nsi_dataset_rows(sets[s], k),
+                                        .counted = !c->has_time,
                                         .stats = {.name = r->name, .file = r->file, .set = name}};
         }
     }

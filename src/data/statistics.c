@@ -158,7 +158,8 @@ static void fill_recording(ns_data_check* c, nsi_checked_recording* r) {
     nsi_samples rows = longest ? *longest : (nsi_samples){.spacing = NAN};
     out->rows = rows.count;
     out->start = rows.count > 0 ? rows.times[0] : NAN;
-    out->duration = rows.count > 0 ? rows.times[rows.count - 1] - rows.times[0] : NAN;
+    out->duration =
+        rows.count > 0 && c->has_time ? rows.times[rows.count - 1] - rows.times[0] : NAN;
     out->rate = c->has_time ? 1.0 / rows.spacing : NAN;
 
     // Distances of rows: of usual length, or gaps.

@@ -241,18 +241,19 @@ static void add_channel_figure(ns_section* section, const ns_data_check* c, uint
     ns_figure_column* columns = ns_report_alloc(report, 2, sizeof *columns);
     if (!figure || !marks || !series || !panel || !columns) return;
 
-    // One panel with one curve, and a line at each finding.
+    // One panel with one curve, and a line at each finding. Without times, rows were counted.
+    bool counted = isnan(r->rate);
     *series = (ns_line_series){.line_style = "recorded", .y = values};
     *panel =
         (ns_line_panel){.y.label = *s->unit ? s->unit : s->name, .series = series, .nseries = 1};
-    figure->as.lines = (ns_line_chart){.x_axis.label = "t [s]",
+    figure->as.lines = (ns_line_chart){.x_axis.label = counted ? "row" : "t [s]",
                                        .x = times,
                                        .count = count,
                                        .panels = panel,
                                        .npanel = 1,
                                        .marks = marks,
                                        .nmark = add_marks(c, s->name, r->name, marks)};
-    columns[0] = (ns_figure_column){.name = "t", .numbers = times};
+    columns[0] = (ns_figure_column){.name = counted ? "row" : "t", .numbers = times};
     columns[1] = (ns_figure_column){.name = s->name, .numbers = values};
     figure->columns = columns;
     figure->ncolumn = 2;

@@ -88,6 +88,16 @@ static void millimetres_are_found(void** state) {
         c = rig_check(r, HEADER, tempdir_path("mm.yaml"));
         rig_must_find(c.check, NS_DATA_MILLIMETRES, "joint/slide/position", "limits of the joint");
         rig_drop(&c);
+
+        // The name of the column tells, until the map converts it.
+        tempdir_write("mm.yaml", "time: t\nobserve: {joint/slide/position: x_mm}\n");
+        c = rig_check(r, "t,x_mm,a,b,c,f", tempdir_path("mm.yaml"));
+        rig_must_find(c.check, NS_DATA_MILLIMETRES, "joint/slide/position", "in mm");
+        rig_drop(&c);
+        tempdir_write("mm.yaml", "time: t\nobserve: {joint/slide/position: x_mm * 1e-3}\n");
+        c = rig_check(r, "t,x_mm,a,b,c,f", tempdir_path("mm.yaml"));
+        rig_only(c.check, -1);
+        rig_drop(&c);
         free(r);
 
         // A velocity in mm/s.
@@ -127,8 +137,20 @@ static void milliseconds_are_found(void** state) {
         }
     }
 
-    // Converted in the map.
+    // The name of the column says how small the unit is: 100 us between rows are no 100 ms.
     recording* r = rig_record(1e-3, 53);
+    for (int i = 0; i < ROWS; i++) r->x[i][T] = 100.0 * i;
+    tempdir_write("us.yaml", "time: t_us\nobserve: {a: x}\n");
+    const char* path = rig_write("us.csv", r, "t_us,x,a,xd,b,f");
+    ns_data_check* check = rig_check_files(&path, 1, tempdir_path("us.yaml"), NULL);
+    const ns_data_finding* f =
+        rig_must_find(check, NS_DATA_MILLISECONDS, NULL, "in microseconds, not s");
+    assert_says(f->advice, "`time: t_us * 1e-06`");
+    ns_data_check_free(check);
+    free(r);
+
+    // Converted in the map.
+    r = rig_record(1e-3, 53);
     scale_column(r, T, 1e3);
     tempdir_write("ms.yaml", "time: t_ms * 0.001\nobserve: {q_hinge: a, qd_hinge: b}\n");
     checked c = rig_check(r, "t_ms,x,a,xd,b,f", tempdir_path("ms.yaml"));
