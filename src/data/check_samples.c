@@ -18,6 +18,8 @@ static const struct {
     double spike;            // a spike, in the largest steps around it,
     double spike_noise;      // in standard deviations of the noise,
     double spike_range;      // and as a share of the deviation of the channel
+    double control_spike;    // beyond the range of a control, in its width
+    double control_still;    // share of rows that may repeat a control that changes in every row
     double missing;          // share of samples that may be missing
     double limit_range;      // how far beyond a limit, as a share of its range
 } limits = {.reach = 12,
@@ -29,6 +31,8 @@ static const struct {
             .spike = 6.0,
             .spike_noise = 15.0,
             .spike_range = 0.05,
+            .control_spike = 1.0,
+            .control_still = 0.05,
             .missing = 0.1,
             .limit_range = 0.03};
 
@@ -180,11 +184,23 @@ static bool velocity_contradicts(const ns_data_check* c, const nsi_checked_recor
 
 enum { STEADY = 6 }; // steps beside a run that show whether a signal moves
 
-// Does it change in nearly all of the steps [from, to)?
-static bool moves_steadily(const nsi_samples* s, uint32_t from, uint32_t to) {
+// How many of the steps [from, to) repeat a value?
+static uint32_t still_steps(const nsi_samples* s, uint32_t from, uint32_t to) {
     uint32_t still = 0;
     for (uint32_t k = from; k < to; k++) still += s->x[k + 1] == s->x[k] ? 1 : 0;
-    return still <= 1;
+    return still;
+}
+
+// Does it change in nearly all of the steps [from, to)?
+static bool moves_steadily(const nsi_samples* s, uint32_t from, uint32_t to) {
+    return still_steps(s, from, to) <= 1;
+}
+
+// The last row of the run of identical values that begins here.
+static uint32_t run_end(const nsi_samples* s, uint32_t first) {
+    uint32_t last = first;
+    while (last + 1 < s->count && s->x[last + 1] == s->x[first] && nsi_is_step(s, last)) last++;
+    return last;
 }
 
 // The same value while it moves before and behind, and then a jump to where it would be.
@@ -225,7 +241,49 @@ static bool drops_into(const nsi_samples* s, uint32_t first) {
     return first > 0 && fabs(s->x[first] - s->x[first - 1]) > 2.0 * around;
 }
 
-void nsi_check_stuck(ns_data_check* c) {
+// Does a control change in (nearly) every row, apart from runs that are long enough to be stuck? Held and
+// constant commands do not.
+static bool changes_in_every_row(const ns_data_check* c, uint32_t control) {
+    double steps = 0.0, still = 0.0;
+    for (uint32_t r = 0; r < c->nrecording; r++) {
+        const nsi_samples* s = &c->recordings[r].samples[control];
+        for (uint32_t i = 0, last; i < s->count; i = last + 1) {
+            last = run_end(s, i);
+            bool long_run = last - i + 1 >= limits.frozen_samples;
+            still += long_run ? 0.0 : last - i;
+            steps += long_run ? 1.0 : last - i + 1.0;
+        }
+    }
+    return still <= limits.control_still * steps;
+}
+
+// Controls that change in every row, stay the same for long and then jump to where they would be. At 0 and
+// at the ends of their range they are off or saturated.
+static void check_stuck_control(ns_data_check* c, uint32_t control) {
+    const nsi_signal* signal = &c->signals[control];
+    nsi_places places = {0};
+    double longest = 0.0;
+    if (isnan(signal->stats.noise) || !changes_in_every_row(c, control)) return;
+    for (uint32_t r = 0; r < c->nrecording; r++) {
+        const nsi_samples* s = &c->recordings[r].samples[control];
+        for (uint32_t i = 0, last; i < s->count; i = last + 1) {
+            last = run_end(s, i);
+            bool end = s->x[i] == signal->stats.min || s->x[i] == signal->stats.max;
+            if (last - i + 1 < limits.frozen_samples || end || s->x[i] == 0.0) continue;
+            if (!is_stuck(signal, s, i, last)) continue;
+            nsi_places_add(&places, &c->recordings[r], s, i);
+            longest = fmax(longest, s->times[last] - s->times[i]);
+        }
+    }
+    if (places.count == 0) return;
+    char where[NSI_WHERE_SIZE];
+    nsi_find(c, NS_DATA_STUCK, NS_DATA_NOTE, signal->name, &places, longest,
+             "if it was not commanded so, leave that part of the file out",
+             "the same value for up to %.3g %s, but it changes in all other rows%s", longest,
+             nsi_time_unit(c), nsi_places_text(&places, where));
+}
+
+static void check_stuck_channels(ns_data_check* c) {
     for (uint32_t k = 0; k < c->nchannel; k++) {
         const nsi_signal* signal = &c->signals[k];
         nsi_places places = {0};
@@ -235,9 +293,7 @@ void nsi_check_stuck(ns_data_check* c) {
         for (uint32_t r = 0; r < c->nrecording; r++) {
             const nsi_samples* s = &c->recordings[r].samples[k];
             for (uint32_t i = 0, last; i < s->count; i = last + 1) {
-                last = i;
-                while (last + 1 < s->count && s->x[last + 1] == s->x[i] && nsi_is_step(s, last))
-                    last++;
+                last = run_end(s, i);
                 if (last == i) continue;
                 if (!is_stuck(signal, s, i, last) &&
                     !velocity_contradicts(c, &c->recordings[r], k, i, last) &&
@@ -262,6 +318,11 @@ void nsi_check_stuck(ns_data_check* c) {
     }
 }
 
+void nsi_check_stuck(ns_data_check* c) {
+    check_stuck_channels(c);
+    for (uint32_t k = c->nchannel; k < c->nsignal; k++) check_stuck_control(c, k);
+}
+
 // ---- outliers ------------------------------------------------------------------------------------
 
 // Rows k to k + width - 1 are away from both neighbours, which agree.
@@ -281,7 +342,51 @@ static bool is_spike(const nsi_signal* signal, const nsi_samples* s, uint32_t k,
     return size > limits.spike * largest_step_around(s, k, after - 1);
 }
 
-void nsi_check_outliers(ns_data_check* c) {
+// The range of nearly all values of a signal: single ones that are far away take no part.
+static void core_range(const ns_data_check* c, uint32_t signal, double* low, double* high) {
+    size_t count = 0;
+    for (uint32_t r = 0; r < c->nrecording; r++) {
+        const nsi_samples* s = &c->recordings[r].samples[signal];
+        for (uint32_t k = 0; k < s->count; k++) c->scratch[count++] = s->x[k];
+    }
+    size_t tail = count / 100;
+    *low = nsi_series_select(c->scratch, count, tail);
+    *high = nsi_series_select(c->scratch, count, count - 1 - tail);
+}
+
+// A control may jump and pulse within its range. A single row far beyond it is an outlier where the control
+// changes in most rows to both sides: an impulse out of a held command is none.
+static void check_control_outliers(ns_data_check* c, uint32_t control) {
+    const nsi_signal* signal = &c->signals[control];
+    nsi_places places = {0};
+    double low, high, largest = 0.0;
+    if (isnan(signal->stats.noise) || signal->stats.min == signal->stats.max) return;
+    core_range(c, control, &low, &high);
+    double margin = limits.control_spike * (high - low);
+    for (uint32_t r = 0; r < c->nrecording; r++) {
+        const nsi_samples* s = &c->recordings[r].samples[control];
+        for (uint32_t i = STEADY + 1; i + STEADY + 1 < s->count; i++) {
+            bool beyond = s->x[i] < low - margin || s->x[i] > high + margin;
+            if (!beyond || !is_spike(signal, s, i, 1)) continue;
+            if (2 * still_steps(s, i - 1 - STEADY, i - 1) > STEADY ||
+                2 * still_steps(s, i + 1, i + 1 + STEADY) > STEADY) {
+                continue;
+            }
+            nsi_places_add(&places, &c->recordings[r], s, i);
+            largest = fmax(largest, fabs(s->x[i] - s->x[i - 1]));
+        }
+    }
+    if (places.count == 0) return;
+    char where[NSI_WHERE_SIZE];
+    nsi_find(
+        c, NS_DATA_OUTLIERS, NS_DATA_NOTE, signal->name, &places, largest,
+        "if it was not commanded so, take the mean of its neighbours",
+        "single values up to %.3g away from both neighbours, beyond the range of %.4g to %.4g of "
+        "the others%s",
+        largest, low, high, nsi_places_text(&places, where));
+}
+
+static void check_channel_outliers(ns_data_check* c) {
     enum { MAX_WIDTH = 2 };
     for (uint32_t k = 0; k < c->nchannel; k++) {
         nsi_signal* signal = &c->signals[k];
@@ -310,6 +415,11 @@ void nsi_check_outliers(ns_data_check* c) {
                  "values up to %.3g away from both neighbours (noise %.2g)%s", largest,
                  signal->stats.noise, nsi_places_text(&places, where));
     }
+}
+
+void nsi_check_outliers(ns_data_check* c) {
+    check_channel_outliers(c);
+    for (uint32_t k = c->nchannel; k < c->nsignal; k++) check_control_outliers(c, k);
 }
 
 // ---- wrapped angles ------------------------------------------------------------------------------

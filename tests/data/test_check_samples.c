@@ -72,6 +72,106 @@ static void saturation_is_a_note(void** state) {
     free(r);
 }
 
+// ---- controls ------------------------------------------------------------------------------------
+
+// The force of the rig changes in every row, between about -5 and 5.
+static void spikes_of_a_control_are_noted(void** state) {
+    (void)state;
+    const double spikes[] = {40.0, -30.0};
+    recording* r = rig_record(1e-3, 11);
+    for (int i = 0; i < 2; i++) r->x[100 + 300 * i][TAU] = spikes[i];
+    checked c = rig_check(r, NULL, NULL);
+    const ns_data_finding* f =
+        rig_must_find(c.check, NS_DATA_OUTLIERS, "tau_slide", "run.csv:102: tau_slide: ");
+    assert_int_equal(f->severity, NS_DATA_NOTE);
+    assert_int_equal(f->count, 2);
+    assert_int_equal(f->places[1].line, 402);
+    double size = fmax(fabs(40.0 - r->x[99][TAU]), fabs(-30.0 - r->x[399][TAU]));
+    close_to("size", f->value, size, 1e-6);
+    rig_drop(&c);
+    free(r);
+}
+
+static void a_stuck_control_is_noted(void** state) {
+    (void)state;
+    recording* r = rig_record(1e-3, 13);
+    for (int i = 201; i < 280; i++) r->x[i][TAU] = r->x[200][TAU];
+    checked c = rig_check(r, NULL, NULL);
+    const ns_data_finding* f =
+        rig_must_find(c.check, NS_DATA_STUCK, "tau_slide", "run.csv:202: tau_slide: ");
+    assert_int_equal(f->severity, NS_DATA_NOTE);
+    assert_int_equal(f->count, 1);
+    close_to("seconds", f->value, 0.79, 1e-6);
+    rig_drop(&c);
+    free(r);
+}
+
+// Commands of usual kinds, by the number of the row.
+static double zero_command(int k) {
+    (void)k;
+    return 0.0;
+}
+static double step_command(int k) {
+    return k < 300 ? 0.0 : 2.0;
+}
+static double impulse_command(int k) {
+    return k == 300 ? 50.0 : 0.0;
+}
+static double pulse_command(int k) { // one row long, from a level to another
+    return k % 97 == 50 ? 3.0 : k < 400 ? 1.0 : -1.0;
+}
+static double staircase_command(int k) {
+    return 0.5 * (k / 80);
+}
+static double random_binary_command(int k) {
+    uint32_t hash = (uint32_t)(k / 3) * 2654435761u;
+    return (hash >> 16) & 1 ? 1.0 : -1.0;
+}
+static double saturated_command(int k) {
+    return fmax(-1.0, fmin(1.0, 2.0 * sin(0.05 * k)));
+}
+static double slow_controller_command(int k) { // a row in ten has a new value
+    return sin(0.01 * (k / 10 * 10)) + 0.3 * sin(0.04 * (k / 10 * 10));
+}
+static double switched_off_command(int k) { // off, then on with a jump
+    return k >= 300 && k < 400 ? 0.0 : 2.0 + sin(0.05 * k);
+}
+static double square_command(int k) {
+    return (k / 60) % 2 ? 1.0 + 1e-3 * sin(1.3 * k) : -1.0 + 1e-3 * sin(1.3 * k);
+}
+
+static void usual_commands_are_silent(void** state) {
+    (void)state;
+    double (*const commands[])(int) = {
+        zero_command,      step_command,         impulse_command,
+        pulse_command,     staircase_command,    random_binary_command,
+        saturated_command, switched_off_command, slow_controller_command,
+        square_command,
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        recording* r = rig_record(1e-3, 13);
+        ns_rng rng = ns_rng_seed(3);
+        for (int noise = 0; noise < 2; noise++) {
+            for (int k = 0; k < ROWS; k++) {
+                r->x[k][TAU] = commands[i](k) + 0.01 * noise * ns_rng_normal(&rng);
+            }
+            const char* path = rig_write("command.csv", r, NULL);
+            ns_model* model = rig_model();
+            ns_data_check* check = rig_check_files(&path, 1, NULL, model);
+            const ns_data_code codes[] = {NS_DATA_STUCK, NS_DATA_OUTLIERS};
+            for (int k = 0; k < 2; k++) {
+                // Noise around an impulse is motion: that one is an outlier.
+                bool impulse = noise && (commands[i] == impulse_command) && k == 1;
+                const ns_data_finding* f = rig_find(check, codes[k], "tau_slide");
+                if (f && !impulse) fail_msg("command %zu: %s", i, f->text);
+            }
+            ns_data_check_free(check);
+            ns_model_free(model);
+        }
+        free(r);
+    }
+}
+
 // ---- wrapped angles ------------------------------------------------------------------------------
 
 static void wrapped_angles_are_found(void** state) {
@@ -173,6 +273,9 @@ int main(void) {
         cmocka_unit_test(stuck_values_are_found),
         cmocka_unit_test(rest_is_not_stuck),
         cmocka_unit_test(saturation_is_a_note),
+        cmocka_unit_test(spikes_of_a_control_are_noted),
+        cmocka_unit_test(a_stuck_control_is_noted),
+        cmocka_unit_test(usual_commands_are_silent),
         cmocka_unit_test(wrapped_angles_are_found),
         cmocka_unit_test(values_beyond_limits_are_found),
         cmocka_unit_test(missing_samples_are_counted),
