@@ -123,12 +123,12 @@ void nsi_check_missing(ns_data_check* c) {
     }
 }
 
+// Constant controls are usual commands.
 void nsi_check_constant(ns_data_check* c) {
-    for (uint32_t k = 0; k < c->nsignal; k++) {
+    for (uint32_t k = 0; k < c->nchannel; k++) {
         const ns_data_channel* s = &c->signals[k].stats;
         if (s->count < 3 || s->min != s->max) continue;
-        nsi_find(c, NS_DATA_CONSTANT, NS_DATA_NOTE, s->name, NULL, s->min,
-                 s->control ? "if it was commanded, check the column" : "check the sensor",
+        nsi_find(c, NS_DATA_CONSTANT, NS_DATA_NOTE, s->name, NULL, s->min, "check the sensor",
                  "it is %.4g in all samples", s->min);
     }
 }
@@ -408,10 +408,13 @@ static void check_channel_outliers(ns_data_check* c) {
             }
         }
         if (places.count == 0) continue;
-        // Forces and accelerations have real peaks.
+        // Forces and accelerations have real peaks; one of two values may be the next step of an encoder.
+        bool flickers =
+            signal->stats.noise == 0.0 && largest >= signal->stats.max - signal->stats.min;
+        bool warns = signal->motion && !flickers;
         char where[NSI_WHERE_SIZE];
-        nsi_find(c, NS_DATA_OUTLIERS, signal->motion ? NS_DATA_WARNING : NS_DATA_NOTE, signal->name,
-                 &places, largest, "make these cells empty",
+        nsi_find(c, NS_DATA_OUTLIERS, warns ? NS_DATA_WARNING : NS_DATA_NOTE, signal->name, &places,
+                 largest, "make these cells empty",
                  "values up to %.3g away from both neighbours (noise %.2g)%s", largest,
                  signal->stats.noise, nsi_places_text(&places, where));
     }

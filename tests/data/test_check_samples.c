@@ -21,6 +21,19 @@ static void outliers_are_found_and_counted(void** state) {
     }
 }
 
+// An encoder at rest that flickers to its next step once has two values: that may be no mistake.
+static void a_flicker_at_rest_is_a_note(void** state) {
+    (void)state;
+    recording* r = rig_record(1e-3, 11);
+    for (int i = 0; i < ROWS; i++) r->x[i][Q_SLIDE] = i == 500 ? 0.0015 : 0.0;
+    for (int i = 0; i < ROWS; i++) r->x[i][QD_SLIDE] = 0.0;
+    checked c = rig_check(r, NULL, NULL);
+    const ns_data_finding* f = rig_must_find(c.check, NS_DATA_OUTLIERS, "q_slide", "run.csv:502");
+    assert_int_equal(f->severity, NS_DATA_NOTE);
+    rig_drop(&c);
+    free(r);
+}
+
 // ---- stuck values --------------------------------------------------------------------------------
 
 static void stuck_values_are_found(void** state) {
@@ -163,6 +176,7 @@ static void usual_commands_are_silent(void** state) {
                 // Noise around an impulse is motion: that one is an outlier.
                 bool impulse = noise && (commands[i] == impulse_command) && k == 1;
                 const ns_data_finding* f = rig_find(check, codes[k], "tau_slide");
+                assert_null(rig_find(check, NS_DATA_CONSTANT, "tau_slide"));
                 if (f && !impulse) fail_msg("command %zu: %s", i, f->text);
             }
             ns_data_check_free(check);
@@ -270,6 +284,7 @@ static void unknown_columns_are_noted(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outliers_are_found_and_counted),
+        cmocka_unit_test(a_flicker_at_rest_is_a_note),
         cmocka_unit_test(stuck_values_are_found),
         cmocka_unit_test(rest_is_not_stuck),
         cmocka_unit_test(saturation_is_a_note),
