@@ -60,6 +60,7 @@ typedef struct nsi_checked_recording {
     const nsi_recording_rows* rows; // NULL: on the grid
     nsi_samples* samples;           // (nsignal)
     bool counted;                   // no column is the time: rows were counted
+    uint32_t set;                   // number of its set; sets with the same name are one
     ns_data_recording stats;
 } nsi_checked_recording;
 
@@ -74,7 +75,7 @@ struct ns_data_check {
     nsi_signal* signals;
     uint32_t nsignal, nchannel;
     nsi_checked_recording* recordings;
-    uint32_t nrecording;
+    uint32_t nrecording, nset;
     double* scratch; // (most rows of a signal in all recordings)
     size_t nscratch;
     NSI_ARRAY(ns_data_finding) findings;

@@ -149,6 +149,8 @@ static bool take_recordings(ns_data_check* c, const ns_dataset* const* sets,
     if (!c->recordings) return false;
     for (uint32_t s = 0; s < nset; s++) {
         const char* name = keep(c, names[s]);
+        uint32_t number = 0;
+        while (strcmp(names[number], names[s]) != 0) number++;
         for (uint32_t k = 0; k < ns_dataset_recording_count(sets[s]); k++) {
             const ns_recording* r = ns_dataset_recording(sets[s], k);
             c->recordings[at++] =
@@ -156,10 +158,12 @@ static bool take_recordings(ns_data_check* c, const ns_dataset* const* sets,
                                         .data = sets[s],
                                         .rows = nsi_dataset_rows(sets[s], k),
                                         .counted = !c->has_time,
+                                        .set = number,
                                         .stats = {.name = r->name, .file = r->file, .set = name}};
         }
     }
     c->nrecording = count;
+    c->nset = nset;
     return true;
 }
 

@@ -246,8 +246,8 @@ static const data_mistake data_mistakes[] = {
     {NULL, NULL, TRAIN("frozen.csv"), "the same value for up to 0.",
      "frozen.csv:562:", "leave that part of the file out"},
     {NULL, NULL, TRAIN("gap.csv"), "20 % of the rows are missing", "gap.csv:102:", "max_gap"},
-    {NULL, NULL, TRAIN("recording.csv, copy.csv"), "of its samples are those of", "copy.csv",
-     "remove one"},
+    {NULL, NULL, TRAIN("recording.csv, copy.csv"),
+     "2 recordings have the same numbers: ", "copy.csv", "keep one of them"},
     {NULL, NULL, "data: {map: d.yaml, train: [recording.csv], test: [recording.csv]}\n",
      "of this test data is train data, too", "recording.csv", "use other recordings"},
 };
