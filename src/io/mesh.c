@@ -208,7 +208,9 @@ static void add_corner(nsi_mesh_sink* s, uint32_t vertex) {
 }
 
 bool nsi_mesh_add_point(nsi_mesh_sink* s, const double v[3]) {
-    return s->surface ? is_place(v) : nsi_hull_add(s->hull, v);
+    if (!s->surface) return nsi_hull_add(s->hull, v);
+    if (s->loose && is_place(v) && !nsi_mesh_has_failed(s)) find_vertex(s, v);
+    return is_place(v);
 }
 
 void nsi_mesh_add_corner(nsi_mesh_sink* s, const double v[3]) {
@@ -475,6 +477,29 @@ ns_status nsi_mesh_parse(const char* bytes, size_t size, const char* name,
     return nsi_fail(error, NS_ERR_PARSE, "%s: has no vertices", name);
 }
 
+// The triangles of the convex hull of the vertices.
+static ns_status cover_vertices(const char* name, uint32_t most, const ns_allocator* allocator,
+                                nsi_surface* surface, ns_error* error) {
+    uint32_t *triangles = NULL, count = 0;
+    ns_status status = nsi_convex_hull_triangles(
+        surface->vertices.data, surface->vertices.count / 3, allocator, &triangles, &count);
+    if (status == NS_OK && count > most) {
+        status = nsi_fail(error, NS_ERR_LIMIT, "%s: has more than %u triangles", name, most);
+    } else if (status == NS_OK && count == 0) {
+        status = nsi_fail(error, NS_ERR_PARSE,
+                          "%s: has no triangles, and its vertices have no convex hull", name);
+    } else if (status == NS_OK && !nsi_array_reserve(allocator, &surface->triangles, 3 * count)) {
+        status = nsi_fail_nomem(error);
+    } else if (status == NS_OK) {
+        memcpy(surface->triangles.data, triangles, 3 * (size_t)count * sizeof *triangles);
+        surface->triangles.count = 3 * count;
+    } else {
+        nsi_fail_nomem(error);
+    }
+    nsi_free(allocator, triangles);
+    return status;
+}
+
 ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, uint32_t most,
                             const ns_allocator* allocator, nsi_surface* out, ns_error* error) {
     *out = (nsi_surface){0};
@@ -482,7 +507,14 @@ ns_status nsi_surface_parse(const char* bytes, size_t size, const char* name, ui
     ns_status status = mesh_parse(bytes, size, name, &to, error);
     nsi_index_free(allocator, &to.places);
     if (status != NS_OK || out->triangles.count > 0) return status;
-    return nsi_fail(error, NS_ERR_PARSE, "%s: has no triangles", name);
+
+    // Vertices alone stand for their convex hull.
+    nsi_surface_free(allocator, out);
+    *out = (nsi_surface){0};
+    to = (nsi_mesh_sink){.surface = out, .allocator = allocator, .most = most, .loose = true};
+    status = mesh_parse(bytes, size, name, &to, error);
+    nsi_index_free(allocator, &to.places);
+    return status == NS_OK ? cover_vertices(name, most, allocator, out, error) : status;
 }
 
 void nsi_surface_free(const ns_allocator* allocator, nsi_surface* surface) {

@@ -67,7 +67,8 @@ typedef struct nsi_surface {
     NSI_ARRAY(uint32_t) triangles; // the three vertices of each
 } nsi_surface;
 
-// Read the triangles of such a file; vertices at the same place are one. Polygons of an OBJ file are
+// Read the triangles of such a file, or those of the convex hull where it has only vertices; vertices at the
+// same place are one. Polygons of an OBJ file are
 // cut into triangles from their first corners.
 // @param out  freed by nsi_surface_free(), also after a failure
 // @return as nsi_mesh_read(); NS_ERR_LIMIT also for more than `most` triangles, or more vertices than

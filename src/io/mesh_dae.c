@@ -19,11 +19,20 @@ enum { MAX_LEVELS = 64, MAX_INSTANCES = 2000, MAX_POINTS = 1 << 22, MAX_CORNERS 
 
 typedef NSI_ARRAY(double) number_list;
 
+// An id, and the element that it is looked for in.
+typedef struct dae_id {
+    const nsi_xml_element* below;
+    const char* name;
+    const nsi_xml_element* element;
+} dae_id;
+
 typedef struct dae {
     const nsi_xml* xml;
     const char* name;
     nsi_mesh_sink* to;
     const ns_allocator* allocator;
+    NSI_ARRAY(dae_id) ids;
+    nsi_index id_index;
     uint32_t instances;       // of nodes and geometries so far
     uint32_t points, corners; // read so far
     ns_error* error;
@@ -63,17 +72,45 @@ static uint32_t index_value(const nsi_xml_element* element, const char* attribut
     return text && next_index(&text, UINT32_MAX, &value) ? value : otherwise;
 }
 
-// The element with this id below another one, up to some levels down; `url` may start with '#'.
-static const nsi_xml_element* find_id(const nsi_xml_element* below, const char* url, int levels) {
+// ---- ids -------------------------------------------------------------------------------------
+
+static uint32_t id_hash(const nsi_xml_element* below, const char* id) {
+    uint32_t parts[2] = {nsi_hash_bytes(&below, sizeof below), nsi_hash_bytes(id, strlen(id))};
+    return nsi_hash_bytes(parts, sizeof parts);
+}
+
+// The element with this id that was found inside of another one; `url` may start with '#'.
+static const nsi_xml_element* find_id(const dae* d, const nsi_xml_element* below, const char* url) {
     if (!url) return NULL;
     if (*url == '#') url++;
-    for (const nsi_xml_element* e = below->first_child; e; e = e->next) {
-        const char* id = nsi_xml_value(e, "id");
-        if (id && strcmp(id, url) == 0) return e;
-        const nsi_xml_element* inside = levels > 0 ? find_id(e, url, levels - 1) : NULL;
-        if (inside) return inside;
+    for (uint32_t at = nsi_index_first(&d->id_index, id_hash(below, url)), k;
+         nsi_index_at(&d->id_index, at, &k); at = nsi_index_next(&d->id_index, at)) {
+        const dae_id* id = &d->ids.data[k];
+        if (id->below == below && strcmp(id->name, url) == 0) return id->element;
     }
     return NULL;
+}
+
+// Of several elements with the same id the first counts.
+static bool add_id(dae* d, const nsi_xml_element* below, const nsi_xml_element* element) {
+    const char* name = nsi_xml_value(element, "id");
+    if (!name || find_id(d, below, *name == '#' ? "" : name)) return true;
+    dae_id id = {below, name, element};
+    return nsi_array_push(d->allocator, &d->ids, id) &&
+           nsi_index_insert(d->allocator, &d->id_index, id_hash(below, name), d->ids.count - 1);
+}
+
+// Ids of all elements, by the element that they are directly in; nodes also by the library that they are
+// anywhere in. Recursion is bounded by the depth of a document.
+static bool collect_ids(dae* d, const nsi_xml_element* parent, const nsi_xml_element* library) {
+    if (strcmp(parent->name, "library_nodes") == 0) library = parent;
+    for (const nsi_xml_element* e = parent->first_child; e; e = e->next) {
+        if (!add_id(d, parent, e) || (library && !add_id(d, library, e)) ||
+            !collect_ids(d, e, library)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // ---- geometries ------------------------------------------------------------------------------
@@ -153,7 +190,9 @@ static ns_status read_faces(dae* d, const nsi_xml_element* primitive, const nsi_
     const double* corner;
     while (!is_blank(c->at) && d->corners < MAX_CORNERS && !nsi_mesh_has_failed(d->to)) {
         uint32_t n = count;
-        if (counts && !next_index(&counts, UINT32_MAX, &n)) break;
+        if (counts && !next_index(&counts, UINT32_MAX, &n)) {
+            return dae_fail(d, vcount, "has fewer faces than there are corners for");
+        }
         nsi_mesh_begin_face(d->to);
         for (uint32_t k = 0; k < n; k++) {
             if (count == UINT32_MAX && is_blank(c->at)) break;
@@ -222,7 +261,7 @@ static ns_status read_geometry(dae* d, const nsi_xml_element* geometry, const ma
                            "POSITION") != 0) {
         input = nsi_xml_next(input, "input");
     }
-    const nsi_xml_element* source = input ? find_id(mesh, nsi_xml_value(input, "source"), 0) : NULL;
+    const nsi_xml_element* source = input ? find_id(d, mesh, nsi_xml_value(input, "source")) : NULL;
     if (!source) return NS_OK; // a spline, or nothing
 
     number_list places = {0};
@@ -301,7 +340,7 @@ static const nsi_xml_element* find_geometry(const dae* d, const nsi_xml_element*
     const char* url = nsi_xml_value(instance, "url");
     const nsi_xml_element* found = NULL;
     for (; library && !found; library = nsi_xml_next(library, "library_geometries")) {
-        found = find_id(library, url, 0);
+        found = find_id(d, library, url);
     }
     return found;
 }
@@ -321,7 +360,7 @@ static ns_status read_node(dae* d, const nsi_xml_element* node, const matrix4 ou
             target = e;
         } else if (strcmp(e->name, "instance_node") == 0) {
             const nsi_xml_element* library = nsi_xml_child(d->xml->root, "library_nodes");
-            target = library ? find_id(library, nsi_xml_value(e, "url"), MAX_LEVELS) : NULL;
+            target = library ? find_id(d, library, nsi_xml_value(e, "url")) : NULL;
         }
         if (target) {
             status = read_node(d, target, (const double(*)[4])pose, level + 1);
@@ -344,28 +383,30 @@ static const nsi_xml_element* find_scene(const dae* d) {
                           *instance = scene ? nsi_xml_child(scene, "instance_visual_scene") : NULL;
     if (!library) return NULL;
     const nsi_xml_element* named =
-        instance ? find_id(library, nsi_xml_value(instance, "url"), 0) : NULL;
+        instance ? find_id(d, library, nsi_xml_value(instance, "url")) : NULL;
     return named ? named : nsi_xml_child(library, "visual_scene");
 }
 
-// Metres of a unit.
-static double read_unit(const dae* d) {
+// Metres of a unit; 1 where the file does not say.
+static ns_status read_unit(const dae* d, double* out) {
     const nsi_xml_element *asset = nsi_xml_child(d->xml->root, "asset"),
                           *unit = asset ? nsi_xml_child(asset, "unit") : NULL;
     const char* meter = unit ? nsi_xml_value(unit, "meter") : NULL;
-    double value;
-    return meter && next_number(&meter, &value) && value > 0.0 && isfinite(value) ? value : 1.0;
+    *out = 1.0;
+    if (!meter || (next_number(&meter, out) && *out > 0.0 && isfinite(*out))) return NS_OK;
+    return dae_fail(d, unit, "needs a positive number of metres");
 }
 
 static ns_status read_collada(dae* d) {
     matrix4 pose;
     set_identity(pose);
-    double unit = read_unit(d);
+    double unit;
+    ns_status status = read_unit(d, &unit);
+    if (status != NS_OK) return status;
     for (int i = 0; i < 3; i++) pose[i][i] = unit;
     const nsi_xml_element* scene = find_scene(d);
     if (scene) return read_node(d, scene, (const double(*)[4])pose, 0);
 
-    ns_status status = NS_OK;
     const nsi_xml_element* library = nsi_xml_child(d->xml->root, "library_geometries");
     const nsi_xml_element* geometry = library ? nsi_xml_child(library, "geometry") : NULL;
     for (; geometry && status == NS_OK; geometry = nsi_xml_next(geometry, "geometry")) {
@@ -382,7 +423,10 @@ ns_status nsi_mesh_parse_dae(const char* bytes, size_t size, const char* name, n
     if (status == NS_OK && strcmp(xml.root->name, "COLLADA") != 0) {
         status = dae_fail(&d, xml.root, "is not the root of a COLLADA file");
     }
+    if (status == NS_OK && !collect_ids(&d, xml.root, NULL)) status = nsi_fail_nomem(error);
     if (status == NS_OK) status = read_collada(&d);
+    nsi_array_free(to->allocator, &d.ids);
+    nsi_index_free(to->allocator, &d.id_index);
     nsi_xml_free(&xml);
     return status;
 }

@@ -91,8 +91,8 @@ static ply_type type_of(const char* word) {
 static ns_status read_element(ply* p, char words[][32], uint32_t count) {
     double number;
     if (count < 3 || nsi_text_read_double(words[2], strlen(words[2]), &number) != NS_OK ||
-        !(number >= 0.0 && number <= UINT32_MAX)) {
-        return ply_fail(p, "an element needs a name and a count");
+        !(number >= 0.0 && number <= UINT32_MAX) || number != (double)(uint32_t)number) {
+        return ply_fail(p, "an element needs a name and a whole number of items");
     }
     if (p->nelement == MAX_ELEMENTS) return ply_fail(p, "more than 16 elements");
     p->elements[p->nelement++] = (ply_element){.count = (uint64_t)number,
@@ -236,11 +236,21 @@ static ns_status read_item(ply* p, const ply_element* element) {
     return NS_OK;
 }
 
+// Do vertices have x, y and z? Other elements need none.
+static bool has_place(const ply_element* element) {
+    uint32_t axes = 0;
+    for (uint32_t k = 0; k < element->nproperty; k++) {
+        if (element->properties[k].axis >= 0) axes |= 1u << element->properties[k].axis;
+    }
+    return !element->vertex || element->count == 0 || axes == 7;
+}
+
 ns_status nsi_mesh_parse_ply(const char* bytes, size_t size, const char* name, nsi_mesh_sink* to,
                              ns_error* error) {
     ply p = {.at = bytes, .end = bytes + size, .name = name, .line = 1, .to = to, .error = error};
     ns_status status = read_header(&p);
     for (uint32_t i = 0; i < p.nelement && status == NS_OK; i++) {
+        if (!has_place(&p.elements[i])) status = ply_fail(&p, "vertices need x, y and z");
         // Elements without properties take no room, however many they are.
         if (p.elements[i].nproperty == 0) continue;
         for (uint64_t k = 0; k < p.elements[i].count && status == NS_OK; k++) {

@@ -11,6 +11,7 @@ typedef struct nsi_mesh_sink {
     const ns_allocator* allocator;
     nsi_index places; // of the surface's vertices
     uint32_t most;    // triangles
+    bool loose;       // vertices of the surface need no faces
     uint32_t face[2]; // the first corner of the current face, and the last one
     uint32_t ncorner; // of the face so far
     ns_status status; // NS_ERR_NOMEM, NS_ERR_LIMIT

@@ -386,6 +386,27 @@ static void triangles_are_read(void** state) {
         nsi_surface_free(&allocator, &surface);
     }
 
+    // Vertices alone stand for their hull; the one inside is no corner of it.
+    static const char alone[] = "v 0 0 0\nv 3 0 0\nv 0 2 0\nv 3 2 0\nv 0 0 1\nv 3 0 1\nv 0 2 1\n"
+                                "v 3 2 1\nv 1 1 0.5\n";
+    assert_int_equal(
+        nsi_surface_parse(alone, sizeof alone - 1, "a.obj", 12, &allocator, &surface, NULL), NS_OK);
+    assert_int_equal(surface.triangles.count, 36);
+    check_closed(&surface, 6.0);
+    nsi_surface_free(&allocator, &surface);
+    assert_int_equal(
+        nsi_surface_parse(alone, sizeof alone - 1, "a.obj", 11, &allocator, &surface, &error),
+        NS_ERR_LIMIT);
+    nsi_surface_free(&allocator, &surface);
+    static const char cloud[] = "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\n"
+                                "property float y\nproperty float z\nend_header\n"
+                                "0 0 0 1 0 0 0 1 0 0 0 1\n";
+    assert_int_equal(
+        nsi_surface_parse(cloud, sizeof cloud - 1, "a.ply", 9, &allocator, &surface, NULL), NS_OK);
+    assert_int_equal(surface.triangles.count, 12);
+    check_closed(&surface, 1.0 / 6.0);
+    nsi_surface_free(&allocator, &surface);
+
     static const char* const bad[] = {"v 0 0 0\nf 1 2 3\n",          "v 0 0 0\nf 0 1 1\n",
                                       "v 0 0 0\nf -2 1 1\n",         "v 0 0 0\nf 1.5 1 1\n",
                                       "v 0 0 0\nf nan 1 1\n",        "v 0 0 0\nf / 1 1\n",

@@ -129,6 +129,12 @@ static void broken_files_get_a_message(void** state) {
                  TRIANGLES),
          "nests too deep"},
         {FILE_OF(SCENE("<node/>"), TRIANGLES), "has no triangles"},
+        {FILE_OF("", "<polylist>" INPUT "<vcount>3</vcount><p>0 2 1 0 1 3</p></polylist>"),
+         "<vcount> has fewer faces than there are corners for"},
+        {FILE_OF("<asset><unit meter='nan'/></asset>", TRIANGLES),
+         "<unit> needs a positive number of metres"},
+        {FILE_OF("<asset><unit meter='0'/></asset>", TRIANGLES),
+         "<unit> needs a positive number of metres"},
     };
     ns_allocator allocator = ns_default_allocator();
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -102,20 +102,26 @@ static void all_forms_are_the_same_cuboid(void** state) {
 
 static void broken_files_get_a_message(void** state) {
     (void)state;
-#define HEAD "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\n"
-#define FACE "element face 1\nproperty list char int vertex_index\nend_header\n1\n"
+#define HEAD                                                                                       \
+    "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\n"                                  \
+    "property float y\nproperty float z\n"
+#define FACE "element face 1\nproperty list char int vertex_index\nend_header\n1 0 0\n"
     static const char* const cases[][2] = {
         {"", "a.ply:1: not a PLY file"},
         {"plyx\n", "not a PLY file"},
         {"ply\nformat ascii 1.0\n", "a.ply:3: cut off: there is no end_header"},
         {"ply\nend_header\n", "there is no format"},
         {"ply\nformat klingon 1\nend_header\n", "the format is unknown"},
-        {"ply\nformat ascii 1.0\nelement vertex -1\n", "needs a name and a count"},
+        {"ply\nformat ascii 1.0\nelement vertex -1\n", "needs a name and a whole number"},
+        {"ply\nformat ascii 1.0\nelement vertex 4.7\n", "needs a name and a whole number"},
+        {"ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float z\nend_header\n"
+         "1 2\n",
+         "vertices need x, y and z"},
         {"ply\nformat ascii 1.0\nproperty float x\n", "a property of nothing"},
         {"ply\nformat ascii 1.0\nelement vertex 1\nproperty text x\n", "a property has no type"},
-        {HEAD "end_header\n", "a.ply:6: cut off, or not a number"},
+        {HEAD "end_header\n", "a.ply:8: cut off, or not a number"},
         {HEAD "end_header\nx\n", "cut off, or not a number"},
-        {HEAD "end_header\n1e300\n", "not finite or beyond 1e9"},
+        {HEAD "end_header\n0 1e300 0\n", "not finite or beyond 1e9"},
         {HEAD FACE "3 0 0 1\n", "a corner that is no vertex"},
         {HEAD FACE "3 0 0 0.5\n", "a corner that is no vertex"},
         {HEAD FACE "-1\n", "a length that is not 0 to 4096"},
