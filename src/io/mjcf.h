@@ -85,6 +85,7 @@ typedef struct nsi_mjcf {
     bool strip_path; // of file names
     bool contact;    // false: disabled by a flag
     uint32_t nbodies, nreplicates, ntendons, nsensors;
+    uint32_t nlooks; // at elements that might refer to what a replicate copies
 } nsi_mjcf;
 
 // ---- mjcf_include.c --------------------------------------------------------------------------

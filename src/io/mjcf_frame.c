@@ -212,6 +212,9 @@ static bool read_replicate(nsi_mjcf* m, const nsi_xml_element* element, replicat
     return true;
 }
 
+// Each replicate looks at all elements that might refer to what it copies.
+enum { MAX_REPLICATES = 1000, MAX_LOOKS = 4 << 20 };
+
 // Which elements of other sections refer to what is copied? Their names count as well, for later ones.
 static bool collect_referring(replicator* r) {
     static const char sections[] = "contact tendon equality actuator sensor";
@@ -219,6 +222,12 @@ static bool collect_referring(replicator* r) {
     for (; section; section = section->next) {
         if (!nsi_word_in(sections, section->name)) continue;
         for (nsi_xml_element* e = section->first_child; e; e = e->next) {
+            if (++r->m->nlooks > MAX_LOOKS) {
+                return nsi_reader_fail(
+                    r->m->reader, e, NS_ERR_LIMIT,
+                    "there are too many replicates together with elements that "
+                    "could refer to them; put several bodies into one replicate");
+            }
             if (!has_reference(r, e)) continue;
             if (!collect_inner_names(r, e)) return false;
             if (!nsi_array_push(&r->m->reader->allocator, &r->referring, e)) {
@@ -279,9 +288,6 @@ static bool expand_replicate(replicator* r, nsi_xml_element* element) {
     remove_referring(r);
     return true;
 }
-
-// Each looks at all elements that might refer to what it copies.
-enum { MAX_REPLICATES = 1000 };
 
 // Inner ones first, so that their copies are copied.
 static bool expand_replicates(nsi_mjcf* m, nsi_xml_element* parent) {

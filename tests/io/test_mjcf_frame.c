@@ -121,11 +121,35 @@ static void memory_may_run_out_anywhere(void** state) {
         "<motor joint='j'/></actuator></mujoco>");
 }
 
+// Each replicate looks at the elements that might refer to what it copies: 1000 of them at 5000.
+static void work_is_bounded(void** state) {
+    (void)state;
+    enum { REPLICATES = 1000, SENSORS = 5000 };
+    char* text = malloc(REPLICATES * 70 + SENSORS * 40 + 200);
+    assert_non_null(text);
+    size_t at = (size_t)sprintf(text, "<mujoco><worldbody>");
+    for (int k = 0; k < REPLICATES; k++) {
+        at += (size_t)sprintf(text + at, "<replicate count='1'><site name='s%d'/></replicate>", k);
+    }
+    at += (size_t)sprintf(text + at, "</worldbody><sensor>");
+    for (int k = 0; k < SENSORS; k++) {
+        at += (size_t)sprintf(text + at, "<gyro name='g%d' site='q'/>", k);
+    }
+    sprintf(text + at, "</sensor></mujoco>");
+    const char* message = modelfile_error(text, NS_ERR_LIMIT);
+    if (!strstr(message, "too many replicates together with elements")) fail_msg("%s", message);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_move_what_they_hold), cmocka_unit_test(copies_have_numbers),
-        cmocka_unit_test(faults_are_refused),         cmocka_unit_test(many_replicates_are_refused),
-        cmocka_unit_test(empty_ones_are_nothing),     cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(frames_move_what_they_hold),
+        cmocka_unit_test(copies_have_numbers),
+        cmocka_unit_test(faults_are_refused),
+        cmocka_unit_test(many_replicates_are_refused),
+        cmocka_unit_test(empty_ones_are_nothing),
+        cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(work_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
