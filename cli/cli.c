@@ -517,14 +517,21 @@ void cli_model_apply(const cli_model* m, ns_system_options* options) {
 }
 
 void cli_note_ignored(const ns_model* model, const char* path) {
-    uint32_t count = 0;
+    uint32_t counts[NS_IGNORED_CHANGING + 1] = {0};
     for (uint32_t k = 0; k < ns_model_get_sizes(model).nignored; k++) {
-        if (strstr(ns_model_ignored(model, k), "changes the motion")) count++;
+        counts[ns_model_ignored_effect(model, k)]++;
     }
-    if (count == 0) return;
-    cli_note("%u %s of %s that %s the motion %s ignored; 'neuralsim inspect %s' lists them", count,
-             count == 1 ? "part" : "parts", path, count == 1 ? "changes" : "change",
-             count == 1 ? "is" : "are", path);
+    uint32_t count = counts[NS_IGNORED_CHANGING], unknown = counts[NS_IGNORED_UNKNOWN];
+    if (count > 0) {
+        cli_note("%u %s of %s that %s the motion %s ignored; 'neuralsim inspect %s' lists them",
+                 count, count == 1 ? "part" : "parts", path, count == 1 ? "changes" : "change",
+                 count == 1 ? "is" : "are", path);
+    }
+    if (unknown > 0) {
+        cli_note("%u %s of %s that may change the motion %s unknown and ignored; 'neuralsim "
+                 "inspect %s' lists them",
+                 unknown, unknown == 1 ? "part" : "parts", path, unknown == 1 ? "is" : "are", path);
+    }
 }
 
 void cli_note_integrator(const ns_model* model, const ns_system* system, int asked) {

@@ -38,17 +38,16 @@ static double total_mass(const ns_model* model, const inspect_additions* a) {
     return mass;
 }
 
-// Notes on what is not represented though it changes the motion, or on all others.
-static bool changes_motion(const char* note) {
-    return strstr(note, "changes the motion") != NULL;
-}
-
-static uint32_t count_notes(const ns_model* model, bool changing) {
+static uint32_t count_notes(const ns_model* model, ns_ignored_effect effect) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nignored; i++) {
-        count += changes_motion(ns_model_ignored(model, i)) == changing;
+        count += ns_model_ignored_effect(model, i) == effect;
     }
     return count;
+}
+
+static bool is_complete(const ns_model* model) {
+    return count_notes(model, NS_IGNORED_CHANGING) + count_notes(model, NS_IGNORED_UNKNOWN) == 0;
 }
 
 // ---- tree ----------------------------------------------------------------------------------
@@ -320,29 +319,37 @@ static void print_keyframes(const ns_model* model) {
     }
 }
 
-// The first line: is something missing that changes the motion?
-static void print_completeness(const ns_model* model) {
-    uint32_t count = count_notes(model, true);
-    if (count == 0) {
-        printf("complete: nothing of the file that changes the motion is left out\n\n");
-        return;
-    }
-    printf("%u %s the motion %s not represented\n", count,
-           count == 1 ? "thing that changes" : "things that change", count == 1 ? "is" : "are");
+static void print_notes(const ns_model* model, ns_ignored_effect effect) {
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nignored; i++) {
-        const char* note = ns_model_ignored(model, i);
-        if (changes_motion(note)) printf("  %s\n", note);
+        if (ns_model_ignored_effect(model, i) != effect) continue;
+        printf("  %s\n", ns_model_ignored(model, i));
+    }
+}
+
+// The first lines: is something missing that changes the motion, or may?
+static void print_completeness(const ns_model* model) {
+    uint32_t count = count_notes(model, NS_IGNORED_CHANGING);
+    uint32_t unknown = count_notes(model, NS_IGNORED_UNKNOWN);
+    if (is_complete(model)) {
+        printf("complete: nothing of the file that changes the motion is left out\n");
+    }
+    if (count > 0) {
+        printf("%u %s the motion %s not represented\n", count,
+               count == 1 ? "thing that changes" : "things that change", count == 1 ? "is" : "are");
+        print_notes(model, NS_IGNORED_CHANGING);
+    }
+    if (unknown > 0) {
+        printf("%u %s unknown and may change the motion\n", unknown,
+               unknown == 1 ? "thing is" : "things are");
+        print_notes(model, NS_IGNORED_UNKNOWN);
     }
     printf("\n");
 }
 
 static void print_ignored(const ns_model* model) {
-    uint32_t count = count_notes(model, false);
-    if (count > 0) printf("\nignored, without effect on the motion\n");
-    for (uint32_t i = 0; count > 0 && i < ns_model_get_sizes(model).nignored; i++) {
-        const char* note = ns_model_ignored(model, i);
-        if (!changes_motion(note)) printf("  %s\n", note);
-    }
+    if (count_notes(model, NS_IGNORED_HARMLESS) == 0) return;
+    printf("\nignored, without effect on the motion\n");
+    print_notes(model, NS_IGNORED_HARMLESS);
 }
 
 // Numbers of sets and of weights of a network or formula.
@@ -619,11 +626,12 @@ static void json_formulas(ns_json* j, const inspect_additions* a) {
     ns_json_close(j);
 }
 
-static void json_notes(ns_json* j, const char* key, const ns_model* model, bool changing) {
+static void json_notes(ns_json* j, const char* key, const ns_model* model,
+                       ns_ignored_effect effect) {
     ns_json_open(j, key, '[');
     for (uint32_t i = 0; i < ns_model_get_sizes(model).nignored; i++) {
-        const char* note = ns_model_ignored(model, i);
-        if (changes_motion(note) == changing) ns_json_text(j, NULL, note);
+        if (ns_model_ignored_effect(model, i) != effect) continue;
+        ns_json_text(j, NULL, ns_model_ignored(model, i));
     }
     ns_json_close(j);
 }
@@ -635,8 +643,9 @@ static int print_model_json(const ns_model* model, const inspect_additions* a) {
     // Sizes and world; a hybrid model overrides time step and integrator of the robot.
     ns_json* j = ns_json_create(NULL);
     ns_json_text(j, "name", ns_model_name(model));
-    ns_json_bool(j, "complete", count_notes(model, true) == 0);
-    json_notes(j, "not_represented", model, true);
+    ns_json_bool(j, "complete", is_complete(model));
+    json_notes(j, "not_represented", model, NS_IGNORED_CHANGING);
+    json_notes(j, "unknown", model, NS_IGNORED_UNKNOWN);
     ns_json_count(j, "nq", n.nq);
     ns_json_count(j, "nv", n.nv);
     ns_json_count(j, "nu", n.nu);
@@ -695,7 +704,7 @@ static int print_model_json(const ns_model* model, const inspect_additions* a) {
     json_formulas(j, a);
 
     // What of the file was ignored without effect on the motion.
-    json_notes(j, "ignored", model, false);
+    json_notes(j, "ignored", model, NS_IGNORED_HARMLESS);
 
     return cli_print_json(j);
 }

@@ -35,13 +35,13 @@ void model_trial_clear(model_trial* trial) {
                            .peer_step = -1.0};
 }
 
-// Notes of the model on what changes the motion.
+// Notes of the model on what changes the motion, or may.
 static void read_notes(const ns_model* model, model_trial* trial) {
     uint32_t count = ns_model_get_sizes(model).nignored;
     for (uint32_t k = 0; k < count; k++) {
-        const char* note = ns_model_ignored(model, k);
-        if (!strstr(note, "changes the motion")) continue;
-        if (trial->lost++ == 0) snprintf(trial->message, sizeof trial->message, "%s", note);
+        if (ns_model_ignored_effect(model, k) == NS_IGNORED_HARMLESS) continue;
+        if (trial->lost++ > 0) continue;
+        snprintf(trial->message, sizeof trial->message, "%s", ns_model_ignored(model, k));
     }
 }
 

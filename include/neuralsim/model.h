@@ -617,6 +617,16 @@ NS_API const ns_tendon_def* ns_model_tendon(const ns_model* model, uint32_t numb
 NS_API const ns_sensor_def* ns_model_sensor(const ns_model* model, uint32_t number);
 NS_API const char* ns_model_ignored(const ns_model* model, uint32_t number);
 
+/// What a note of ns_model_ignored() means for the motion.
+typedef enum ns_ignored_effect {
+    NS_IGNORED_HARMLESS, ///< the motion is that of the file
+    NS_IGNORED_UNKNOWN,  ///< a name that this version does not know: it may change the motion
+    NS_IGNORED_CHANGING  ///< it changes the motion
+} ns_ignored_effect;
+
+/// @return NS_IGNORED_HARMLESS for a number that is too large
+NS_API ns_ignored_effect ns_model_ignored_effect(const ns_model* model, uint32_t number);
+
 /// Equations of a constraint: 1, 3 or 6; 0 when it is inactive.
 NS_API uint32_t ns_model_equality_rows(const ns_model* model, uint32_t number);
 

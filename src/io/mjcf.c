@@ -62,7 +62,7 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      "fitaabb discardvisual fusestatic convexhull usethread",
      "alignfree"},
     {"mujoco", "option", "timestep gravity integrator density viscosity wind cone",
-     "actuatorgroupdisable"},
+     "actuatorgroupdisable collision"},
     {"option", "flag", "gravity contact",
      "limit frictionloss passive spring damper actuation clampctrl equality constraint "
      "filterparent "
@@ -163,9 +163,41 @@ const nsi_schema_row nsi_mjcf_schema[] = {
 };
 
 // Not read though they change the motion.
-static const char changing[] = "deformable flex skin adhesion muscle cylinder plugin dcmotor";
+static const char changing[] = "flex adhesion muscle cylinder plugin dcmotor";
 // Without these the model would lack bodies.
 static const char refused[] = "composite flexcomp attach";
+
+// Elements that are not read and do not change the motion; sensors only measure.
+static const nsi_schema_row known_elements[] = {
+    {"mujoco", NULL, "visual statistic size custom extension deformable", NULL},
+    {"deformable", NULL, "skin", NULL},
+    {"asset", NULL, "texture skin", NULL},
+    {"worldbody body frame replicate default", NULL, "camera light", NULL},
+    {"sensor", NULL,
+     "touch force torque magnetometer camprojection rangefinder jointactuatorfrc "
+     "tendonactuatorfrc jointlimitpos jointlimitvel jointlimitfrc tendonlimitpos tendonlimitvel "
+     "tendonlimitfrc subtreeangmom insidesite distance normal fromto contact e_potential "
+     "e_kinetic clock tactile user plugin",
+     NULL},
+    {"material", NULL, "layer", NULL},
+    {NULL, NULL, NULL, NULL},
+};
+
+// The same for attributes: for drawing and for users; numerics of MuJoCo's solver; noise of sensors.
+static const nsi_known_names known = {
+    "user rgba material group name class dclass width "
+    "texture texrepeat texuniform emission specular shininess reflectance metallic roughness "
+    "smoothnormal maxhullvert texcoord normal octree content_type material "
+    "builtin params "
+    "saveinertial "
+    "impratio tolerance iterations solver jacobian apirate ls_iterations ls_tolerance "
+    "noslip_iterations noslip_tolerance mpr_iterations mpr_tolerance ccd_iterations ccd_tolerance "
+    "sdf_iterations sdf_initpoints sleep_tolerance magnetic o_margin o_solref o_solimp o_friction "
+    "warmstart refsafe sensor midphase nativeccd multiccd energy fwdinv invdiscrete sensornoise "
+    "island autoreset sleep "
+    "time lengthrange noise nsample interp delay interval "
+    "align",
+    known_elements};
 
 // ---- compiler and option ---------------------------------------------------------------------
 
@@ -322,6 +354,7 @@ static bool set_total_mass(nsi_mjcf* m) {
 }
 
 bool nsi_mjcf_read(nsi_reader* reader) {
+    static const nsi_format format = {nsi_mjcf_schema, changing, refused, &known};
     const nsi_xml_element* root = reader->xml->root;
     const ns_allocator* allocator = &reader->allocator;
     nsi_mjcf m = {.reader = reader,
@@ -333,7 +366,7 @@ bool nsi_mjcf_read(nsi_reader* reader) {
         nsi_model_builder_forbid_self_collision(reader->builder);
     }
     bool read = nsi_mjcf_include(reader) && nsi_mjcf_drop_blanks(reader) &&
-                nsi_reader_note_unread(reader, nsi_mjcf_schema, changing, refused) &&
+                nsi_reader_note_unread(reader, &format) &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && read_compiler(&m) &&
                 nsi_mjcf_note_softness(&m) && nsi_mjcf_expand_frames(&m) && read_option(&m) &&
                 nsi_mjcf_read_defaults(&m) && nsi_mjcf_read_assets(&m) &&

@@ -146,16 +146,29 @@ const nsi_schema_row* nsi_schema_find(const nsi_schema_row* schema,
     return NULL;
 }
 
-// One note on all attributes that are not read; of those that change the motion apart.
+static ns_ignored_effect attribute_effect(const nsi_format* format, const nsi_schema_row* row,
+                                          const char* name) {
+    if (nsi_word_in(row->changing, name)) return NS_IGNORED_CHANGING;
+    bool known = !format->known || nsi_word_in(format->known->attributes, name);
+    return known ? NS_IGNORED_HARMLESS : NS_IGNORED_UNKNOWN;
+}
+
+// The ends of notes, by effect.
+static const char* const attribute_notes[] = {
+    [NS_IGNORED_HARMLESS] = "not represented",
+    [NS_IGNORED_UNKNOWN] = "unknown and not read; may change the motion",
+    [NS_IGNORED_CHANGING] = "not represented; changes the motion"};
+
+// One note on all attributes that are not read, for each effect that they have.
 static bool note_attributes(nsi_reader* reader, const nsi_xml_element* element,
-                            const nsi_schema_row* row) {
-    for (int changing = 0; changing < 2; changing++) {
+                            const nsi_format* format, const nsi_schema_row* row) {
+    for (int effect = 0; effect <= NS_IGNORED_CHANGING; effect++) {
         char list[200] = "";
         size_t length = 0;
         for (uint32_t i = 0; i < element->nattributes; i++) {
             const char* name = element->attributes[i].name;
             if (nsi_schema_reads(row, name) || strncmp(name, "xmlns", 5) == 0) continue;
-            if (nsi_word_in(row->changing, name) != (changing == 1)) continue;
+            if ((int)attribute_effect(format, row, name) != effect) continue;
             int added = snprintf(list + length, sizeof list - length, "%s%.60s",
                                  length > 0 ? ", " : "", name);
             length += (size_t)added;
@@ -164,8 +177,8 @@ static bool note_attributes(nsi_reader* reader, const nsi_xml_element* element,
                 break;
             }
         }
-        if (length > 0 && !nsi_reader_note(reader, element, "%s: not represented%s", list,
-                                           changing ? "; changes the motion" : "")) {
+        if (length > 0 &&
+            !nsi_reader_note(reader, element, "%s: %s", list, attribute_notes[effect])) {
             return false;
         }
     }
@@ -183,40 +196,54 @@ static const nsi_xml_element* find_changing(const nsi_xml_element* element, cons
     return NULL;
 }
 
-static bool note_element(nsi_reader* reader, const nsi_xml_element* element, const char* changing) {
-    if (nsi_word_in(changing, element->name)) {
+// Does the format have this element in its place?
+static bool is_known(const nsi_format* format, const nsi_xml_element* element) {
+    if (!format->known) return true;
+    const char* parent = element->parent ? element->parent->name : "";
+    for (const nsi_schema_row* row = format->known->elements; row->parents; row++) {
+        if (nsi_word_in(row->parents, parent) && nsi_word_in(row->read, element->name)) return true;
+    }
+    return false;
+}
+
+static bool note_element(nsi_reader* reader, const nsi_xml_element* element,
+                         const nsi_format* format) {
+    if (nsi_word_in(format->changing, element->name)) {
         return nsi_reader_note(reader, element, "is not represented; changes the motion");
     }
-    const nsi_xml_element* inside = find_changing(element, changing);
-    if (!inside) return nsi_reader_note(reader, element, "is not represented");
-    return nsi_reader_note(reader, element, "is not represented, with <%.40s>; changes the motion",
-                           inside->name);
+    const nsi_xml_element* inside = find_changing(element, format->changing);
+    if (inside) {
+        return nsi_reader_note(
+            reader, element, "is not represented, with <%.40s>; changes the motion", inside->name);
+    }
+    if (is_known(format, element)) return nsi_reader_note(reader, element, "is not represented");
+    return nsi_reader_note(reader, element,
+                           "is unknown in this place and not read; may change the motion");
 }
 
 // Recursion is bounded by the depth of a document.
 static bool note_unread(nsi_reader* reader, const nsi_xml_element* element,
-                        const nsi_schema_row* schema, const char* changing, const char* refused) {
-    if (nsi_word_in(refused, element->name) || strncmp(element->name, "xacro:", 6) == 0) {
+                        const nsi_format* format) {
+    if (nsi_word_in(format->refused, element->name) || strncmp(element->name, "xacro:", 6) == 0) {
         return nsi_reader_fail(reader, element, NS_ERR_UNSUPPORTED,
                                "this element is not supported; expand it first (xacro, or saving "
                                "the compiled model, does that)");
     }
-    const nsi_schema_row* row = nsi_schema_find(schema, element);
-    if (!row) return note_element(reader, element, changing);
-    if (!note_attributes(reader, element, row)) return false;
+    const nsi_schema_row* row = nsi_schema_find(format->schema, element);
+    if (!row) return note_element(reader, element, format);
+    if (!note_attributes(reader, element, format, row)) return false;
     if (element->text_line > 0 && !nsi_word_in(row->read, NSI_SCHEMA_TEXT) &&
         !nsi_reader_note(reader, element, "has text inside, which is not read")) {
         return false;
     }
     for (const nsi_xml_element* child = element->first_child; child; child = child->next) {
-        if (!note_unread(reader, child, schema, changing, refused)) return false;
+        if (!note_unread(reader, child, format)) return false;
     }
     return true;
 }
 
-bool nsi_reader_note_unread(nsi_reader* reader, const nsi_schema_row* schema, const char* changing,
-                            const char* refused) {
-    return note_unread(reader, reader->xml->root, schema, changing, refused);
+bool nsi_reader_note_unread(nsi_reader* reader, const nsi_format* format) {
+    return note_unread(reader, reader->xml->root, format);
 }
 
 // ---- values ----------------------------------------------------------------------------------

@@ -96,11 +96,23 @@ bool nsi_schema_reads(const nsi_schema_row* row, const char* attribute);
 // The row of an element in its place, or NULL.
 const nsi_schema_row* nsi_schema_find(const nsi_schema_row* schema, const nsi_xml_element* element);
 
-// Note everything in the document that is not in the schema.
-// @param changing  elements that are not read though they change the motion
-// @param refused   elements without which nothing sensible is left: NS_ERR_UNSUPPORTED
-bool nsi_reader_note_unread(nsi_reader* reader, const nsi_schema_row* schema, const char* changing,
-                            const char* refused);
+// Names of a format that are not read and do not change the motion.
+typedef struct nsi_known_names {
+    const char* attributes;         // of any element
+    const nsi_schema_row* elements; // `read` lists elements inside of `parents`
+} nsi_known_names;
+
+// What a format has, and what of it is read.
+typedef struct nsi_format {
+    const nsi_schema_row* schema;
+    const char* changing;         // elements that are not read though they change the motion
+    const char* refused;          // elements without which nothing sensible is left
+    const nsi_known_names* known; // names that are in neither list may change the motion; NULL:
+                                  // others are extensions, which do not
+} nsi_format;
+
+// Note everything in the document that is not read. Refused elements are NS_ERR_UNSUPPORTED.
+bool nsi_reader_note_unread(nsi_reader* reader, const nsi_format* format);
 
 // ---- values ----------------------------------------------------------------------------------
 

@@ -491,10 +491,11 @@ static bool refuse_xacro(nsi_urdf* u) {
 }
 
 bool nsi_urdf_read(nsi_reader* reader) {
+    static const nsi_format format = {schema, changing, "", NULL};
     const nsi_xml_element* root = reader->xml->root;
     nsi_urdf u = {.reader = reader};
     const char* name = nsi_xml_value(root, "name");
-    bool read = refuse_xacro(&u) && nsi_reader_note_unread(reader, schema, changing, "") &&
+    bool read = refuse_xacro(&u) && nsi_reader_note_unread(reader, &format) &&
                 (!name || !*name || nsi_reader_set_name(reader, root, name)) && collect_links(&u) &&
                 collect_joints(&u) && find_root(&u) && float_base(&u);
     if (read) find_welded(&u);

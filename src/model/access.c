@@ -66,6 +66,13 @@ const char* ns_model_ignored(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.nignored ? model->ignored[number] : NULL;
 }
 
+ns_ignored_effect ns_model_ignored_effect(const ns_model* model, uint32_t number) {
+    const char* note = ns_model_ignored(model, number);
+    if (note && strstr(note, "changes the motion")) return NS_IGNORED_CHANGING;
+    if (note && strstr(note, "may change the motion")) return NS_IGNORED_UNKNOWN;
+    return NS_IGNORED_HARMLESS;
+}
+
 uint32_t ns_model_link_parent(const ns_model* model, uint32_t number) {
     return model && number < model->sizes.nlink ? model->links[number].parent : NSI_NONE;
 }

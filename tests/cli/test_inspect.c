@@ -74,6 +74,21 @@ static void what_is_missing_comes_first(void** state) {
     assert_true(json_array_size(json_object_get(root, "ignored")) > 1);
     json_decref(root);
 
+    // Names that nobody knows.
+    run_ok("inspect " DATA "../mjcf/unknown.xml");
+    assert_says(last.out, "1 thing that changes the motion is not represented\n  line 5: ");
+    assert_says(last.out, "\n3 things are unknown and may change the motion\n  line 3: <geoms>");
+    assert_null(strstr(last.out, "complete: "));
+    run_ok("inspect --json " DATA "../mjcf/unknown.xml");
+    root = json_of(last.out);
+    assert_false(json_is_true(json_object_get(root, "complete")));
+    assert_int_equal(json_array_size(json_object_get(root, "not_represented")), 1);
+    assert_int_equal(json_array_size(json_object_get(root, "unknown")), 3);
+    json_decref(root);
+    run_ok("simulate " DATA "../mjcf/unknown.xml --steps 1");
+    assert_says(last.err, "3 parts of ");
+    assert_says(last.err, "that may change the motion are unknown and ignored");
+
     // Keyframes.
     run_ok("inspect " DATA "../mjcf/keyframes.xml");
     assert_says(last.out, "keyframes (the first is where simulations start)\n  home      ");

@@ -243,7 +243,7 @@ static void what_is_left_out_is_listed(void** state) {
         "line 2: <joint name=\"j\"> user: not represented",
         "line 2: <camera> in <body name=\"a\"> is not represented",
         "line 3: <flex> is not represented; changes the motion",
-        "line 5: <other> is not represented",
+        "line 5: <other> is unknown in this place and not read; may change the motion",
         "line 7: <muscle> is not represented; changes the motion",
         "line 7: <motor name=\"t\"> body: not represented; changes the motion",
         "line 9: <statistic> is not represented",
@@ -265,6 +265,52 @@ static void what_is_left_out_is_listed(void** state) {
     assert_int_equal(ns_model_get_sizes(model).nignored, count);
     assert_int_equal(ns_model_get_sizes(model).nu, 1);
     ns_model_free(model);
+}
+
+// Names that MJCF does not have, and names that it has elsewhere, may have been meant to do something.
+static void unknown_names_may_change_the_motion(void** state) {
+    (void)state;
+    ns_model* model = modelfile_load("mjcf/unknown.xml");
+    static const struct {
+        const char* note;
+        ns_ignored_effect effect;
+    } notes[] = {
+        {"line 2: <option> jacobian: not represented", NS_IGNORED_HARMLESS},
+        {"line 3: <geoms> is unknown in this place and not read; may change the motion",
+         NS_IGNORED_UNKNOWN},
+        {"line 5: <joint name=\"j\"> springdamper: not represented; changes the motion",
+         NS_IGNORED_CHANGING},
+        {"line 6: <geom> in <body name=\"a\"> damping, fricton: unknown and not read; may change "
+         "the motion",
+         NS_IGNORED_UNKNOWN},
+        {"line 7: <motor> in <body name=\"a\"> is unknown in this place and not read; may change "
+         "the motion",
+         NS_IGNORED_UNKNOWN},
+    };
+    for (uint32_t k = 0; k < sizeof notes / sizeof *notes; k++) {
+        bool found = false;
+        for (uint32_t i = 0; i < ns_model_get_sizes(model).nignored; i++) {
+            if (strcmp(ns_model_ignored(model, i), notes[k].note) != 0) continue;
+            found = true;
+            assert_int_equal(ns_model_ignored_effect(model, i), notes[k].effect);
+        }
+        if (!found) fail_msg("no note: %s", notes[k].note);
+    }
+    assert_int_equal(ns_model_ignored_effect(model, UINT32_MAX), NS_IGNORED_HARMLESS);
+    ns_model_free(model);
+}
+
+// The reason for a joint that nothing resists, where it is a mesh that is not there.
+static void a_missing_mesh_is_said_first(void** state) {
+    (void)state;
+    ns_model* model = NULL;
+    ns_error error;
+    char path[] = NEURALSIM_SOURCE_DIR "/tests/data/mjcf/lost_mesh.xml";
+    assert_int_equal(ns_model_load(path, NULL, &model, &error), NS_ERR_PARSE);
+    assert_non_null(strstr(error.message,
+                           "lost_mesh.xml:4: mesh \"arm\" has a file that is not found: "
+                           "\"meshes/arm.stl\"; so "));
+    assert_non_null(strstr(error.message, "lost_mesh.xml:4: joint \"j\": no inertia resists"));
 }
 
 // ---- bad files ---------------------------------------------------------------------------------
@@ -307,6 +353,8 @@ int main(void) {
         cmocka_unit_test(options_have_mujocos_defaults),
         cmocka_unit_test(assets_are_looked_up),
         cmocka_unit_test(what_is_left_out_is_listed),
+        cmocka_unit_test(unknown_names_may_change_the_motion),
+        cmocka_unit_test(a_missing_mesh_is_said_first),
         cmocka_unit_test(broken_files_say_what_is_wrong),
         cmocka_unit_test(damaged_files_do_no_harm),
         cmocka_unit_test(memory_may_run_out_anywhere),
