@@ -81,7 +81,7 @@ static uint32_t id_hash(const nsi_xml_element* below, const char* id) {
 
 // The element with this id that was found inside of another one; `url` may start with '#'.
 static const nsi_xml_element* find_id(const dae* d, const nsi_xml_element* below, const char* url) {
-    if (!url) return NULL;
+    if (!url || d->ids.count == 0) return NULL;
     if (*url == '#') url++;
     for (uint32_t at = nsi_index_first(&d->id_index, id_hash(below, url)), k;
          nsi_index_at(&d->id_index, at, &k); at = nsi_index_next(&d->id_index, at)) {

@@ -1,4 +1,4 @@
-// Where the file is that a model names as a mesh.
+// Where a file is that a model names.
 
 #define _XOPEN_SOURCE 700 // realpath
 
@@ -19,6 +19,8 @@ typedef struct finder {
     const char* package;          // (package_size) or NULL
     size_t package_size;
     char* out;
+    bool outside;                           // something was found where nothing may be read
+    char outside_folder[NSI_MESH_MAX_PATH]; // of the first such file
 } finder;
 
 // ---- names -----------------------------------------------------------------------------------
@@ -112,14 +114,72 @@ static bool is_package(const finder* f, uint32_t k) {
            memcmp(slash + 1, f->package, f->package_size) == 0;
 }
 
+// ---- what may be read ------------------------------------------------------------------------
+
+// Is the file, an absolute path without links, inside the folder? `size` is the length of its name.
+static bool is_inside(const char* file, const char* folder, size_t size) {
+    char copy[NSI_MESH_MAX_PATH];
+    if (size == 0 || size >= sizeof copy) return false;
+    memcpy(copy, folder, size);
+    copy[size] = '\0';
+    char* real = realpath(copy, NULL);
+    size_t length = real ? strlen(real) : 0;
+    bool inside = length > 1 && strncmp(file, real, length) == 0 && file[length] == '/';
+    free(real);
+    return inside;
+}
+
+// In the model's package, in a folder of packages given by the caller or by the environment?
+static bool is_allowed(const finder* f, const char* file) {
+    char root[NSI_MESH_MAX_PATH];
+    memcpy(root, f->home, sizeof root);
+    for (uint32_t k = 0; k < f->within; k++) cut_last(root);
+    if (is_inside(file, root, strlen(root))) return true;
+    for (uint32_t k = 0; k < f->search->npackage; k++) {
+        const char* folder = f->search->packages[k];
+        if (folder && is_inside(file, folder, strlen(folder))) return true;
+    }
+    static const char* const lists[] = {"ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"};
+    for (int i = 0; i < 2; i++) {
+        const char* list = getenv(lists[i]);
+        while (list && *list) {
+            size_t size = strcspn(list, ":");
+            if (is_inside(file, list, size)) return true;
+            list += size + (list[size] == ':');
+        }
+    }
+    return false;
+}
+
+// Keep the folder of the first file that may not be read.
+static void forbid(finder* f, const char* file) {
+    if (f->outside) return;
+    f->outside = true;
+    snprintf(f->outside_folder, sizeof f->outside_folder, "%.*s", NSI_MESH_MAX_PATH - 1, file);
+    cut_last(f->outside_folder);
+    if (f->outside_folder[0] == '\0') memcpy(f->outside_folder, "/", 2);
+}
+
 // ---- attempts --------------------------------------------------------------------------------
 
-// Is there a file <folder>/<middle><rest>? `size` is the length of the folder's name.
+// Is there a file <folder>/<middle><rest> that may be read? `size` is the length of the folder's name.
 static bool attempt(finder* f, const char* folder, size_t size, const char* middle) {
     bool slash = size > 0 && folder[size - 1] != '/';
-    int length = snprintf(f->out, NSI_MESH_MAX_PATH, "%.*s%s%s%s", (int)size, folder,
-                          slash ? "/" : "", middle, f->rest);
-    return length > 0 && length < NSI_MESH_MAX_PATH && nsi_file_exists(f->out);
+    int start = snprintf(f->out, NSI_MESH_MAX_PATH, "%.*s%s%s", (int)size, folder, slash ? "/" : "",
+                         middle);
+    if (start < 0 || (size_t)start + strlen(f->rest) >= NSI_MESH_MAX_PATH) return false;
+    memcpy(f->out + start, f->rest, strlen(f->rest) + 1);
+    if (!nsi_file_exists(f->out)) return false;
+
+    // A package that was found is a place to read from; links must not lead out of it.
+    char* real = realpath(f->out, NULL);
+    const char* inside = start > 0 ? f->out : ".";
+    bool allowed =
+        real && (is_allowed(f, real) ||
+                 (f->package_size > 0 && is_inside(real, inside, start > 0 ? (size_t)start : 1)));
+    if (real && !allowed) forbid(f, real);
+    free(real);
+    return allowed;
 }
 
 // The same in the k-th folder above the model's.
@@ -181,71 +241,67 @@ static bool find_in_package(finder* f) {
     return false;
 }
 
-// ---- absolute names --------------------------------------------------------------------------
+// ---- all -------------------------------------------------------------------------------------
 
-// Is the normalised absolute name, here without its first slash, inside the folder?
-static bool is_inside(const char* name, const char* folder, size_t size) {
-    char copy[NSI_MESH_MAX_PATH];
-    if (size == 0 || size >= sizeof copy) return false;
-    memcpy(copy, folder, size);
-    copy[size] = '\0';
-    char* real = realpath(copy, NULL);
-    size_t length = real ? strlen(real) : 0;
-    bool inside = length > 1 && strncmp(name, real + 1, length - 1) == 0 && name[length - 1] == '/';
+// An absolute name, or one that leads up from a folder: nothing else is tried. Where it must not lead,
+// nothing is looked for either.
+static bool find_exactly(finder* f, const char* folder) {
+    char at[NSI_MESH_MAX_PATH], whole[2 * NSI_MESH_MAX_PATH + 1];
+    char* real = realpath(*folder ? folder : ".", NULL);
+    if (!real || strlen(real) >= sizeof at) {
+        free(real);
+        return false;
+    }
+    memcpy(at, real, strlen(real) + 1);
     free(real);
-    return inside;
+    if (strcmp(at, "/") == 0) at[0] = '\0';
+    for (uint32_t k = 0; k < f->up && cut_last(at); k++) {
+    }
+    snprintf(whole, sizeof whole, "%s/%s", at, f->rest);
+    if (!is_allowed(f, whole)) {
+        // Folders may have been named through links.
+        real = realpath(whole, NULL);
+        bool allowed = real && is_allowed(f, real);
+        free(real);
+        if (!allowed) {
+            forbid(f, whole);
+            return false;
+        }
+    }
+    return attempt(f, *at ? at : "/", *at ? strlen(at) : 1, "");
 }
 
-static bool is_allowed(const finder* f) {
-    char root[NSI_MESH_MAX_PATH];
-    memcpy(root, f->home, sizeof root);
-    for (uint32_t k = 0; k < f->within; k++) cut_last(root);
-    if (is_inside(f->rest, root, strlen(root))) return true;
-    for (uint32_t k = 0; k < f->search->npackage; k++) {
-        const char* folder = f->search->packages[k];
-        if (folder && is_inside(f->rest, folder, strlen(folder))) return true;
-    }
-    static const char* const lists[] = {"ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"};
-    for (int i = 0; i < 2; i++) {
-        const char* list = getenv(lists[i]);
-        while (list && *list) {
-            size_t size = strcspn(list, ":");
-            if (is_inside(f->rest, list, size)) return true;
-            list += size + (list[size] == ':');
-        }
+static bool find_relative(finder* f) {
+    const nsi_mesh_search* search = f->search;
+    const char* folder = search->beside ? search->beside : search->folder;
+    if (f->up > 0) return find_exactly(f, folder);
+    if (search->beside) return attempt(f, folder, strlen(folder), "");
+    for (uint32_t k = 0; k <= f->within; k++) {
+        if (attempt_above(f, k, "")) return true;
     }
     return false;
 }
 
-// ---- all -------------------------------------------------------------------------------------
-
 nsi_mesh_place nsi_mesh_find(const nsi_mesh_search* search, const char* name,
                              char out[NSI_MESH_MAX_PATH]) {
     finder f = {.search = search, .out = out};
-    f.package_size = nsi_mesh_package(name, &f.package);
+    *out = '\0';
+    if (!search->beside) f.package_size = nsi_mesh_package(name, &f.package);
     const char* rest = strncmp(name, "file://", 7) == 0 ? name + 7 : name;
     if (f.package_size > 0) rest = f.package + f.package_size;
     if (!normalise(rest, f.rest, &f.up) || f.rest[0] == '\0') return NSI_MESH_MISSING;
     measure(&f);
 
-    // In a package; one that is named ".." is none.
+    // In a package, of which one that is named ".." is none; absolute; relative.
+    bool found = false;
     if (f.package_size > 0) {
         bool dots = f.package_size <= 2 && strncmp(f.package, "..", f.package_size) == 0;
         if (f.up > 0 || dots) return NSI_MESH_OUTSIDE;
-        return find_in_package(&f) ? NSI_MESH_FOUND : NSI_MESH_MISSING;
+        found = find_in_package(&f);
+    } else {
+        found = rest[0] == '/' ? find_exactly(&f, "/") : find_relative(&f);
     }
-
-    // Absolute.
-    if (rest[0] == '/') {
-        if (!is_allowed(&f)) return NSI_MESH_OUTSIDE;
-        return attempt(&f, "/", 1, "") ? NSI_MESH_FOUND : NSI_MESH_MISSING;
-    }
-
-    // Relative; what leads up is looked for there only.
-    if (f.up > f.within) return NSI_MESH_OUTSIDE;
-    if (f.up > 0) return attempt_above(&f, f.up, "") ? NSI_MESH_FOUND : NSI_MESH_MISSING;
-    for (uint32_t k = 0; k <= f.within; k++) {
-        if (attempt_above(&f, k, "")) return NSI_MESH_FOUND;
-    }
-    return NSI_MESH_MISSING;
+    if (found) return NSI_MESH_FOUND;
+    memcpy(out, f.outside_folder, sizeof f.outside_folder);
+    return f.outside ? NSI_MESH_OUTSIDE : NSI_MESH_MISSING;
 }

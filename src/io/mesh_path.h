@@ -1,4 +1,4 @@
-// Where the file is that a model names as a mesh.
+// Where a file is that a model names: a mesh, or another one that must be exactly there.
 //
 // A name is relative to the model's file, absolute, or starts with a scheme: file://, and package://P/ or
 // model://P/ for a file in the package P. What is searched, in this order:
@@ -11,10 +11,9 @@
 //
 // "Upwards" is at most NSI_MESH_LEVELS folders, and ends below the home folder and the root.
 //
-// Names come from strangers. A name with ".." must not lead out of its package; relative and absolute
-// names must stay in the model's package, that is below the next folder upwards that has a package.xml, or
-// below the folder that the model's folder is in if there is none. Absolute names may also lead to the
-// folders of packages.
+// Names come from strangers. What is read must be, with links resolved, in the model's package, which
+// is below the next folder upwards that has a package.xml, or below the folder that the model's folder is
+// in if there is none; or in a folder of packages. A package's name must not lead out of it.
 
 #ifndef NSI_IO_MESH_PATH_H
 #define NSI_IO_MESH_PATH_H
@@ -27,15 +26,18 @@ typedef struct nsi_mesh_search {
     const char* folder;          // of the model's file, ending with '/' or empty
     const char* const* packages; // (npackage) folders given by the caller
     uint32_t npackage;
+    const char* beside; // folder that exact names are relative to, ending with '/' or empty; NULL:
+                        // that of the model, and packages and folders above it are searched as well
 } nsi_mesh_search;
 
 typedef enum nsi_mesh_place {
     NSI_MESH_FOUND,
     NSI_MESH_MISSING,
-    NSI_MESH_OUTSIDE // the name leads to where it must not; nothing was looked for
+    NSI_MESH_OUTSIDE // the name leads to where it must not
 } nsi_mesh_place;
 
-// @param out  receives the path when there is such a file
+// @param out  receives the path when there is such a file; where it is outside the folder that would have
+//             to be one of `packages`, or "" when none would help
 nsi_mesh_place nsi_mesh_find(const nsi_mesh_search* search, const char* name,
                              char out[NSI_MESH_MAX_PATH]);
 

@@ -282,22 +282,7 @@ static bool read_outline(nsi_mjcf* m, const nsi_xml_element* element, const char
         return nsi_reader_fail(reader, element, NS_ERR_PARSE, "file: %s does not end in .csv",
                                quote);
     }
-    // A model from memory has no folder to search.
-    if (!reader->folder) {
-        return nsi_reader_fail(
-            reader, element, NS_ERR_IO,
-            "file %s cannot be found, since the model was not loaded from a file", quote);
-    }
-    // NULL means that the file was not found, false that memory ran out.
-    if (!nsi_file_find_data(reader->folder, file, &reader->allocator, &path)) {
-        return nsi_reader_fail_nomem(reader);
-    }
-    if (!path) {
-        return nsi_reader_fail(reader, element, NS_ERR_IO,
-                               "there is no file %s beside the model, nor below $NEURALSIM_DATA; "
-                               "set NEURALSIM_DATA to the folder that holds it",
-                               quote);
-    }
+    if (!nsi_reader_find_data(reader, element, file, &path)) return false;
 
     // Read and validate the table; messages refer to the element that names it.
     ns_table table = {0};

@@ -124,23 +124,12 @@ static bool read_elevation_file(nsi_mjcf* m, const nsi_xml_element* asset, const
             "elevation)",
             quote);
     }
-    if (!reader->folder) {
-        return nsi_reader_fail(
-            reader, asset, NS_ERR_IO,
-            "file %s cannot be found, since the model was not loaded from a file", quote);
-    }
 
     // In the folder of assets, relative to the model.
     const char* name;
     char* path = NULL;
-    if (!nsi_mjcf_find_file(m, file, &name)) return false;
-    if (!nsi_file_find_data(reader->folder, name, &reader->allocator, &path)) {
-        return nsi_reader_fail_nomem(reader);
-    }
-    if (!path) {
-        return nsi_reader_fail(reader, asset, NS_ERR_IO,
-                               "there is no file %s beside the model, nor below $NEURALSIM_DATA",
-                               quote);
+    if (!nsi_mjcf_find_file(m, file, &name) || !nsi_reader_find_data(reader, asset, name, &path)) {
+        return false;
     }
     nsi_bytes bytes = {0};
     ns_error error;

@@ -1,63 +1,28 @@
 // <include file="leg.xml"/>: the children of the file's root element take the place of the element.
 //
 // Files are searched in the folder of the main file, as in MuJoCo, then in that of the file that
-// includes them. A file can be included once, so that cycles are impossible. Names that lead out of the
-// main file's folder are refused: nothing that a stranger's model includes is read from elsewhere.
+// includes them. A file can be included once, so that cycles are impossible. What may be read is what
+// meshes may be read from (mesh_path.h).
+
+#define _XOPEN_SOURCE 700 // realpath
 
 #include "io/file.h"
 #include "io/mjcf.h"
 #include "io/numbers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct includer {
     nsi_reader* reader;
-    nsi_names files; // names relative to the main file's folder, the main file first
+    nsi_names files; // paths without links, the main file first
 } includer;
-
-// Append a name to a folder and resolve "." and "..". False when that leads out of the folder where
-// both start. `out` has room for both and two more characters.
-static bool join_path(const char* folder, const char* name, char* out) {
-    const char* parts[2] = {folder, name};
-    size_t length = 0;
-    for (int k = 0; k < 2; k++) {
-        for (const char* at = parts[k]; *at; at += strspn(at, "/")) {
-            size_t size = strcspn(at, "/");
-            if (size == 2 && memcmp(at, "..", 2) == 0) {
-                if (length == 0) return false;
-                while (length > 0 && out[--length] != '/') {
-                }
-            } else if (size > 0 && !(size == 1 && *at == '.')) {
-                if (length > 0) out[length++] = '/';
-                memcpy(out + length, at, size);
-                length += size;
-            }
-            at += size;
-        }
-    }
-    out[length] = '\0';
-    return true;
-}
-
-// A path below the main file's folder, NULL when it leads out of it; false when out of memory.
-static bool include_path(includer* i, const char* within, size_t within_size, const char* name,
-                         char** out) {
-    nsi_arena* arena = &i->reader->xml->arena;
-    size_t root = strlen(i->reader->folder);
-    char* path = nsi_arena_alloc(arena, root + within_size + strlen(name) + 3);
-    const char* folder = nsi_arena_string(arena, within, within_size);
-    *out = NULL;
-    if (!path || !folder) return nsi_reader_fail_nomem(i->reader);
-    memcpy(path, i->reader->folder, root);
-    if (join_path(folder, name, path + root)) *out = path;
-    return true;
-}
 
 // The path of the file that an element names.
 static bool find_included(includer* i, const nsi_xml_element* element, const char** out) {
     nsi_reader* reader = i->reader;
     const char* name;
-    char quote[NSI_QUOTE_SIZE], *path;
+    char quote[NSI_QUOTE_SIZE];
     if (!nsi_reader_required(reader, element, "file", &name)) return false;
     nsi_quote(name, strlen(name), quote);
     if (!reader->folder) {
@@ -68,22 +33,26 @@ static bool find_included(includer* i, const nsi_xml_element* element, const cha
     }
 
     // Beside the main file, or beside the file that includes it.
-    const char* including = element->file + strlen(reader->folder);
-    const char* slash = strrchr(including, '/');
-    bool outside = name[0] == '/';
-    for (int k = 0; k < (slash ? 2 : 1) && name[0] != '/'; k++) {
-        if (!include_path(i, including, k == 0 ? 0 : (size_t)(slash - including), name, &path)) {
-            return false;
+    char found[NSI_MESH_MAX_PATH], folder[NSI_MESH_MAX_PATH], needed[NSI_MESH_MAX_PATH] = "";
+    const char* slash = strrchr(element->file, '/');
+    size_t size = slash ? (size_t)(slash - element->file) + 1 : 0;
+    bool outside = false;
+    for (int k = 0; k < 2 && size < sizeof folder; k++) {
+        if (k == 1 && element->file == reader->xml->file) break;
+        snprintf(folder, sizeof folder, "%.*s", (int)size, element->file);
+        nsi_mesh_place place =
+            nsi_reader_find_beside(reader, k == 0 ? reader->folder : folder, name, found);
+        if (place == NSI_MESH_FOUND) {
+            *out = nsi_arena_string(&reader->xml->arena, found, strlen(found));
+            if (!*out) nsi_reader_fail_nomem(reader);
+            return *out != NULL;
         }
-        *out = path;
-        if (path && nsi_file_exists(path)) return true;
-        outside = outside || !path;
+        if (place == NSI_MESH_OUTSIDE && !outside) memcpy(needed, found, sizeof needed);
+        outside = outside || place == NSI_MESH_OUTSIDE;
     }
-    return nsi_reader_fail(
-        reader, element, NS_ERR_IO, "file %s %s", quote,
-        outside ? "is not in the folder of the model's main file; included files must be there, or "
-                  "in folders below"
-                : "not found in the folder of the model's main file");
+    if (outside) return nsi_reader_fail_outside(reader, element, name, needed);
+    return nsi_reader_fail(reader, element, NS_ERR_IO,
+                           "file %s not found in the folder of the model's main file", quote);
 }
 
 // The root element of a file, to be put where the include element is; NULL after a failure.
@@ -109,6 +78,16 @@ static nsi_xml_element* parse_included(includer* i, const nsi_xml_element* eleme
     return NULL;
 }
 
+// The path of a file without links, which tells files apart; NULL after a failure.
+static const char* resolve_path(includer* i, const char* path) {
+    char* real = realpath(path, NULL);
+    const char* kept = real ? real : path; // it may be gone by now
+    kept = nsi_arena_string(&i->reader->xml->arena, kept, strlen(kept));
+    free(real);
+    if (!kept) nsi_reader_fail_nomem(i->reader);
+    return kept;
+}
+
 // Replace an element by what it includes.
 static bool include_file(includer* i, nsi_xml_element* element, nsi_xml_element* before) {
     nsi_reader* reader = i->reader;
@@ -123,11 +102,13 @@ static bool include_file(includer* i, nsi_xml_element* element, nsi_xml_element*
             return false;
         }
     }
-    if (!find_included(i, element, &path)) return false;
+    if (!find_included(i, element, &path) || !path) return false;
 
     // Each file once.
-    const char* name = path + strlen(reader->folder);
-    uint32_t number = nsi_names_find(&i->files, name);
+    const char *key = resolve_path(i, path), *folder = reader->folder, *name = path;
+    if (!key) return false;
+    if (strncmp(name, folder, strlen(folder)) == 0) name += strlen(folder);
+    uint32_t number = nsi_names_find(&i->files, key);
     if (number != NSI_NONE) {
         const nsi_xml_element* first = i->files.items.data[number].element;
         return first == reader->xml->root
@@ -138,7 +119,7 @@ static bool include_file(includer* i, nsi_xml_element* element, nsi_xml_element*
                                      "once",
                                      name, first->file, first->line);
     }
-    if (!nsi_names_add(reader, &i->files, name, element)) return false;
+    if (!nsi_names_add(reader, &i->files, key, element)) return false;
     nsi_xml_element* root = parse_included(i, element, path);
     if (!root) return false;
 
@@ -171,9 +152,8 @@ static bool include_below(includer* i, nsi_xml_element* parent) {
 
 bool nsi_mjcf_include(nsi_reader* reader) {
     includer i = {.reader = reader};
-    const char* main_file = reader->xml->file;
-    if (reader->folder) main_file += strlen(reader->folder);
-    bool included = nsi_names_add(reader, &i.files, main_file, reader->xml->root) &&
+    const char* main_file = resolve_path(&i, reader->xml->file);
+    bool included = main_file && nsi_names_add(reader, &i.files, main_file, reader->xml->root) &&
                     include_below(&i, reader->xml->root);
     nsi_names_free(&reader->allocator, &i.files);
     return included;

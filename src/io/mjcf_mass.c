@@ -4,9 +4,11 @@
 // the compiler's exactmeshinertia choose among the rules.
 
 #include "io/mjcf.h"
+#include "io/numbers.h"
 #include "model/pose.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const double PI = 3.14159265358979323846;
 
@@ -115,6 +117,22 @@ static bool note_mass(nsi_mjcf* m, const nsi_xml_element* element, const ns_geom
                            given ? "left out" : "not computed");
 }
 
+// A mesh whose mass is not known. The first one is kept, for the case that a joint has no other mass.
+static bool note_lost_mass(nsi_mjcf* m, nsi_mjcf_item c, const char* fault) {
+    nsi_reader* reader = m->reader;
+    const char* mesh = nsi_mjcf_text(m, c, "mesh");
+    char quote[NSI_QUOTE_SIZE];
+    nsi_quote(mesh ? mesh : "", mesh ? strlen(mesh) : 0, quote);
+    if (reader->lost_mass[0] == '\0') {
+        snprintf(reader->lost_mass, sizeof reader->lost_mass, "%.200s:%u: mesh %s %.200s",
+                 c.element->file, c.element->line, quote, fault);
+    }
+    return nsi_reader_note(reader, c.element,
+                           "is a mesh without mass: it %s. Give the body an <inertial>; changes "
+                           "the motion",
+                           fault);
+}
+
 // Mass, centre of mass and inertia of density 1; without a mass `measure` is 0.
 static bool unit_mass(nsi_mjcf* m, nsi_mjcf_item c, const nsi_mjcf_geom* geom, nsi_mesh_mass* out) {
     static const char* const false_true[] = {"false", "true", NULL};
@@ -126,10 +144,7 @@ static bool unit_mass(nsi_mjcf* m, nsi_mjcf_item c, const nsi_mjcf_geom* geom, n
         }
         if (!fault) return true;
         *out = (nsi_mesh_mass){0};
-        return nsi_reader_note(m->reader, c.element,
-                               "is a mesh without mass: it %s. Give the body an <inertial>; "
-                               "changes the motion",
-                               fault);
+        return note_lost_mass(m, c, fault);
     }
     double moments[3];
     uint32_t shell = 0;

@@ -1,9 +1,11 @@
 // Meshes of MJCF as bodies: what they weigh, and primitive shapes that are fitted to them.
 
 #include "io/mjcf.h"
+#include "io/numbers.h"
 #include "model/pose.h"
 
 #include <math.h>
+#include <stdio.h>
 
 // ---- triangles -------------------------------------------------------------------------------
 
@@ -38,6 +40,23 @@ static bool inline_surface(nsi_mjcf* m, const nsi_xml_element* mesh, nsi_surface
     return read;
 }
 
+// Why a file is not read, in words that last.
+static bool describe_missing(nsi_mjcf* m, const char* file, nsi_mesh_place place,
+                             const char* folder, const char** out) {
+    char quote[NSI_QUOTE_SIZE], text[NS_ERROR_SIZE];
+    nsi_quote(file, strlen(file), quote);
+    if (place == NSI_MESH_MISSING) {
+        snprintf(text, sizeof text, "has a file that is not found: %s", quote);
+    } else {
+        snprintf(
+            text, sizeof text,
+            "has a file outside of the model's package, %s, which --package-path %.200s allows",
+            quote, *folder ? folder : "FOLDER");
+    }
+    *out = nsi_arena_string(&m->strings, text, strlen(text));
+    return *out || nsi_reader_fail_nomem(m->reader);
+}
+
 // The triangles of a mesh. Without them, `fault` says why.
 static bool load_surface(nsi_mjcf* m, const nsi_xml_element* mesh, nsi_surface* out,
                          const char** fault) {
@@ -52,8 +71,8 @@ static bool load_surface(nsi_mjcf* m, const nsi_xml_element* mesh, nsi_surface* 
 
     if (!nsi_mjcf_find_file(m, file, &path)) return false;
     char whole[NSI_MESH_MAX_PATH];
-    *fault = "has a file that is not found";
-    if (nsi_reader_find_mesh(reader, path, whole) != NSI_MESH_FOUND) return true;
+    nsi_mesh_place place = nsi_reader_find_mesh(reader, path, whole);
+    if (place != NSI_MESH_FOUND) return describe_missing(m, path, place, whole, fault);
     ns_error error;
     ns_status status = nsi_surface_read(whole, MAX_TRIANGLES, &reader->allocator, out, &error);
     *fault = "has a file of a format that is not read";

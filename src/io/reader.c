@@ -432,8 +432,58 @@ bool nsi_reader_add_ground(nsi_reader* reader) {
 nsi_mesh_place nsi_reader_find_mesh(const nsi_reader* reader, const char* file,
                                     char out[NSI_MESH_MAX_PATH]) {
     const nsi_mesh_search search = {reader->folder, reader->options.package_paths,
-                                    reader->options.npackage_path};
+                                    reader->options.npackage_path, NULL};
     return nsi_mesh_find(&search, file, out);
+}
+
+nsi_mesh_place nsi_reader_find_beside(const nsi_reader* reader, const char* folder,
+                                      const char* file, char out[NSI_MESH_MAX_PATH]) {
+    const nsi_mesh_search search = {reader->folder, reader->options.package_paths,
+                                    reader->options.npackage_path, folder};
+    return nsi_mesh_find(&search, file, out);
+}
+
+// How a file is allowed to be read from a folder, as the end of a sentence.
+static void describe_permission(const char* folder, char* out, size_t size) {
+    snprintf(out, size, *folder ? "%s --package-path %.900s" : "%s --package-path FOLDER",
+             "put it there, or allow its folder by", folder);
+}
+
+bool nsi_reader_fail_outside(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                             const char* folder) {
+    char quote[NSI_QUOTE_SIZE], permission[1000];
+    describe_permission(folder, permission, sizeof permission);
+    return nsi_reader_fail(reader, element, NS_ERR_IO,
+                           "file %s is outside of the model's package and is not read; %s",
+                           nsi_quote(file, strlen(file), quote), permission);
+}
+
+bool nsi_reader_find_data(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                          char** path) {
+    char quote[NSI_QUOTE_SIZE], found[NSI_MESH_MAX_PATH];
+    *path = NULL;
+    nsi_quote(file, strlen(file), quote);
+    if (!reader->folder) { // a model from memory
+        return nsi_reader_fail(
+            reader, element, NS_ERR_IO,
+            "file %s cannot be found, since the model was not loaded from a file", quote);
+    }
+    nsi_mesh_place place = nsi_reader_find_beside(reader, reader->folder, file, found);
+    if (place == NSI_MESH_OUTSIDE) return nsi_reader_fail_outside(reader, element, file, found);
+    if (place == NSI_MESH_FOUND) {
+        *path = nsi_alloc(&reader->allocator, strlen(found) + 1);
+        if (!*path) return nsi_reader_fail_nomem(reader);
+        memcpy(*path, found, strlen(found) + 1);
+        return true;
+    }
+    if (!nsi_file_find_data(reader->folder, file, &reader->allocator, path)) {
+        return nsi_reader_fail_nomem(reader);
+    }
+    return *path ||
+           nsi_reader_fail(reader, element, NS_ERR_IO,
+                           "there is no file %s beside the model, nor below $NEURALSIM_DATA; set "
+                           "NEURALSIM_DATA to the folder that holds it",
+                           quote);
 }
 
 // Where the file of a mesh is, looked for once.
@@ -447,16 +497,15 @@ static bool locate_mesh(nsi_reader* reader, const nsi_xml_element* element, cons
     const char* name = nsi_arena_string(&reader->meshes, file, strlen(file));
     nsi_reader_mesh* mesh = nsi_arena_alloc(&reader->meshes, sizeof *mesh);
     if (!name || !mesh) return nsi_reader_fail_nomem(reader);
-    *mesh = (nsi_reader_mesh){.place = NSI_MESH_MISSING};
+    *mesh = (nsi_reader_mesh){.place = NSI_MESH_MISSING, .folder = ""};
 
     // A model from memory has no folder to look in.
     if (reader->folder) {
         char path[NSI_MESH_MAX_PATH];
         mesh->place = nsi_reader_find_mesh(reader, file, path);
-        if (mesh->place == NSI_MESH_FOUND) {
-            mesh->path = nsi_arena_string(&reader->meshes, path, strlen(path));
-            if (!mesh->path) return nsi_reader_fail_nomem(reader);
-        }
+        const char* kept = nsi_arena_string(&reader->meshes, path, strlen(path));
+        if (!kept) return nsi_reader_fail_nomem(reader);
+        *(mesh->place == NSI_MESH_FOUND ? &mesh->path : &mesh->folder) = kept;
     }
     *out = mesh;
     if (!nsi_array_push(&reader->allocator, &reader->mesh_files, mesh)) {
@@ -492,10 +541,12 @@ static bool note_mesh(nsi_reader* reader, const nsi_xml_element* element, const 
                                quote, effect);
     }
     if (mesh->place == NSI_MESH_OUTSIDE) {
+        char permission[1000];
+        describe_permission(mesh->folder, permission, sizeof permission);
         return nsi_reader_note(reader, element,
-                               "mesh file %s is outside of the model's package and was not looked "
-                               "for; put it there, or name its folder by --package-path: %s",
-                               quote, effect);
+                               "mesh file %s is outside of the model's package and is not read; "
+                               "%s: %s",
+                               quote, permission, effect);
     }
     if (mesh->path) {
         return nsi_reader_note(reader, element, "mesh file %s is not %s: %s", quote,

@@ -26,6 +26,7 @@ typedef struct nsi_names {
 typedef struct nsi_reader_mesh {
     nsi_mesh_place place;
     const char* path;        // NULL: it was not found
+    const char* folder;      // that would have to be a folder of packages; "": none would help
     const nsi_mesh* corners; // NULL: not read yet
 } nsi_reader_mesh;
 
@@ -41,9 +42,10 @@ typedef struct nsi_reader {
     nsi_names mesh_names;
     NSI_ARRAY(nsi_reader_mesh*) mesh_files; // of each name
     uint32_t nnotes;
-    uint32_t nhollow; // links that move and have mass, but no inertia about some axis
-    bool fill_hollow; // give them some
-    bool unresisted;  // the model failed because nothing resists the motion of a joint
+    uint32_t nhollow;              // links that move and have mass, but no inertia about some axis
+    bool fill_hollow;              // give them some
+    bool unresisted;               // the model failed because nothing resists the motion of a joint
+    char lost_mass[NS_ERROR_SIZE]; // the first shape whose mass is not known, with its place; or ""
     ns_status status;
     ns_error* error;
 } nsi_reader;
@@ -175,9 +177,22 @@ bool nsi_reader_exclude_contact(nsi_reader* reader, const nsi_xml_element* eleme
 // is noted, it takes no part in contact. They last as long as the reader.
 bool nsi_reader_load_mesh(nsi_reader* reader, const nsi_xml_element* element, ns_geom_def* geom);
 
-// Where the file of a mesh is that a model with a folder names.
+// Where the file of a mesh is that a model with a folder names (nsi_mesh_find()).
 nsi_mesh_place nsi_reader_find_mesh(const nsi_reader* reader, const char* file,
                                     char out[NSI_MESH_MAX_PATH]);
+
+// The same for a file that must be exactly there, relative to a folder.
+nsi_mesh_place nsi_reader_find_beside(const nsi_reader* reader, const char* folder,
+                                      const char* file, char out[NSI_MESH_MAX_PATH]);
+
+// The path of a file with data that an element names: beside the model, or below $NEURALSIM_DATA. It
+// must be freed.
+bool nsi_reader_find_data(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                          char** path);
+
+// The file is where it may not be read; `folder` is the one to be given by --package-path, or "".
+bool nsi_reader_fail_outside(nsi_reader* reader, const nsi_xml_element* element, const char* file,
+                             const char* folder);
 
 // The ground, if it is wanted and there is none.
 bool nsi_reader_add_ground(nsi_reader* reader);

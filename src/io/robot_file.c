@@ -32,8 +32,10 @@ static ns_status robot_finish(nsi_reader* reader, ns_model** out) {
     reader->unresisted = bad_link < reader->links.count;
     const nsi_xml_element* element =
         bad_link < reader->links.count ? reader->links.data[bad_link] : reader->xml->root;
-    return nsi_fail(reader->error, status, "%s:%u: %s", element->file, element->line,
-                    error.message);
+    // A mass that was lost is why nothing resists.
+    const char* lost = reader->unresisted ? reader->lost_mass : "";
+    return nsi_fail(reader->error, status, *lost ? "%s; so %s:%u: %s" : "%s%s:%u: %s", lost,
+                    element->file, element->line, error.message);
 }
 
 // Read the document. Where it is not well-formed only in ways that other readers accept it is read all the

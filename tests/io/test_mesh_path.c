@@ -1,6 +1,6 @@
 // Where meshes are looked for, and where they are not.
 
-#define _POSIX_C_SOURCE 200809L // setenv
+#define _XOPEN_SOURCE 700 // setenv, symlink, realpath
 
 #include "io/mesh_path.h"
 #include "neuralsim/model.h"
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 // Below a temporary folder:
@@ -70,7 +71,7 @@ static void try_case(const char* root, const path_case* c, const char* package) 
     } else {
         snprintf(name, sizeof name, "%s", c->name);
     }
-    const nsi_mesh_search search = {folder, &package, package != NULL};
+    const nsi_mesh_search search = {folder, &package, package != NULL, NULL};
     nsi_mesh_place place = nsi_mesh_find(&search, name, out);
     if (place != c->place) fail_msg("%s in %s: %d", c->name, c->folder, place);
     if (place != NSI_MESH_FOUND) return;
@@ -146,6 +147,54 @@ static void names_lead_to_files(void** state) {
     tempdir_remove();
 }
 
+static void links_do_not_lead_out(void** state) {
+    (void)state;
+    const char* root = tempdir();
+    make_tree(root);
+    unsetenv("ROS_PACKAGE_PATH");
+    unsetenv("AMENT_PREFIX_PATH");
+    char from[1000], folder[1000], out[NSI_MESH_MAX_PATH];
+    static const char* const links[] = {"arm/urdf/out.stl", "hand/meshes/out.stl"};
+    for (int k = 0; k < 2; k++) {
+        snprintf(from, sizeof from, "%s/%s", root, links[k]);
+        snprintf(folder, sizeof folder, "%s/secret.stl", root);
+        assert_int_equal(symlink(folder, from), 0);
+    }
+    snprintf(from, sizeof from, "%s/arm/urdf/in.stl", root);
+    assert_int_equal(symlink("../meshes/a.stl", from), 0);
+    static const path_case cases[] = {
+        {"arm/urdf", "out.stl", NSI_MESH_OUTSIDE, NULL},
+        {"arm/urdf", "./out.stl", NSI_MESH_OUTSIDE, NULL},
+        {"arm/urdf", "@/arm/urdf/out.stl", NSI_MESH_OUTSIDE, NULL},
+        {"arm/urdf", "package://hand/meshes/out.stl", NSI_MESH_OUTSIDE, NULL},
+        {"arm/urdf", "in.stl", NSI_MESH_FOUND, "arm/meshes/a.stl"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) try_case(root, &cases[k], NULL);
+
+    // The folder that allows it is named, and does.
+    snprintf(folder, sizeof folder, "%s/arm/urdf/", root);
+    static const char* const names[] = {"out.stl", "../../secret.stl"};
+    for (int k = 0; k < 2; k++) {
+        nsi_mesh_search search = {folder, NULL, 0, NULL};
+        assert_int_equal(nsi_mesh_find(&search, names[k], out), NSI_MESH_OUTSIDE);
+        char* real = realpath(root, NULL);
+        assert_string_equal(out, real);
+        const char* packages[] = {real};
+        search.packages = packages, search.npackage = 1;
+        assert_int_equal(nsi_mesh_find(&search, names[k], out), NSI_MESH_FOUND);
+        free(real);
+    }
+
+    // What must be exactly there is not looked for above, nor in packages.
+    const nsi_mesh_search exact = {folder, NULL, 0, folder};
+    assert_int_equal(nsi_mesh_find(&exact, "own.stl", out), NSI_MESH_FOUND);
+    assert_int_equal(nsi_mesh_find(&exact, "../meshes/a.stl", out), NSI_MESH_FOUND);
+    assert_int_equal(nsi_mesh_find(&exact, "meshes/a.stl", out), NSI_MESH_MISSING);
+    assert_int_equal(nsi_mesh_find(&exact, "package://hand/meshes/h.stl", out), NSI_MESH_MISSING);
+    assert_int_equal(nsi_mesh_find(&exact, "../../secret.stl", out), NSI_MESH_OUTSIDE);
+    tempdir_remove();
+}
+
 // What a model says of meshes that it does not find, and the option for packages.
 static void models_say_what_is_missing(void** state) {
     (void)state;
@@ -188,6 +237,7 @@ static void models_say_what_is_missing(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_lead_to_files),
+        cmocka_unit_test(links_do_not_lead_out),
         cmocka_unit_test(models_say_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
 // Height fields of MJCF: order of rows, scale, files, and messages for faulty ones.
 
+#define _XOPEN_SOURCE 700 // symlink, strdup
+
 #include "base/common.h"
 #include "io/mjcf.h"
 #include "support/assert.h"
@@ -7,7 +9,9 @@
 #include "support/tempdir.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FIELD(attributes)                                                                          \
     "<mujoco><asset><hfield name='h' " attributes "/></asset><worldbody>"                          \
@@ -90,11 +94,33 @@ static void faults_are_told(void** state) {
     ns_model_free(model);
 }
 
+// Height fields obey the rule of meshes: nothing is read from outside the model's package.
+static void files_elsewhere_are_refused(void** state) {
+    (void)state;
+    static const char* const names[] = {"/etc/hostname", "../../../hills.bin", "link.bin"};
+    tempdir_mkdir("robot");
+    char* link = strdup(tempdir_path("robot/link.bin"));
+    assert_int_equal(symlink("/etc/hostname", link), 0);
+    free(link);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char text[600];
+        snprintf(text, sizeof text, FIELD("file='%s' size='1 2 3 4'"), names[k]);
+        ns_model* model = NULL;
+        ns_error error;
+        const char* path = tempdir_write("robot/field.xml", text);
+        assert_int_equal(ns_model_load(path, NULL, &model, &error), NS_ERR_IO);
+        if (!strstr(error.message, "is outside of the model's package")) {
+            fail_msg("%s: %s", names[k], error.message);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elevations_are_from_top_to_bottom),
         cmocka_unit_test(files_are_read),
         cmocka_unit_test(faults_are_told),
+        cmocka_unit_test(files_elsewhere_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 // <include>: what is included where, and what is refused.
 
+#define _XOPEN_SOURCE 700 // symlink, strdup
+
 #include "support/assert.h"
 #include "support/modelfile.h"
 #include "support/tempdir.h"
@@ -9,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void files_are_nested(void** state) {
@@ -114,26 +117,53 @@ static void cycles_and_copies_are_refused(void** state) {
            "a.xml is included already");
 }
 
+// What is read is in the folder around the main file's, or in one of --package-path.
 static void files_elsewhere_are_refused(void** state) {
     (void)state;
     start_folder();
-    static const char* const names[] = {"/etc/passwd", "../a.xml", "parts/../../a.xml",
-                                        "./parts//..//../a.xml", "../../../../etc/hosts"};
+    static const char* const names[] = {"/etc/passwd", "../../a.xml", "parts/../../../a.xml",
+                                        "./parts//..//../../a.xml", "../../../../etc/hosts"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char attribute[100];
         snprintf(attribute, sizeof attribute, "file='%s'", names[k]);
         refuse(attribute, NS_ERR_IO, "/scene.xml:4: <include>",
-               "is not in the folder of the model's main file");
+               "is outside of the model's package and is not read; put it there, or allow its "
+               "folder by --package-path /");
     }
-    // Beside the including file, ".." may lead up to the main file's folder, but not further.
-    tempdir_write("parts/leg.xml", "<mujoco><include file='../../a.xml'/></mujoco>");
-    refuse("file='parts/leg.xml'", NS_ERR_IO, "/parts/leg.xml:1:", "is not in the folder");
+    // The same beside the including file, and by a link.
+    tempdir_write("parts/leg.xml", "<mujoco><include file='../../../a.xml'/></mujoco>");
+    refuse("file='parts/leg.xml'", NS_ERR_IO, "/parts/leg.xml:1:", "is outside of the model's");
+    char* link = strdup(tempdir_path("parts/link.xml"));
+    assert_int_equal(symlink("/etc/passwd", link), 0);
+    free(link);
+    refuse("file='parts/link.xml'", NS_ERR_IO, "/scene.xml:4: <include>",
+           "is outside of the model's package and is not read; put it there, or allow its folder "
+           "by --package-path /etc");
     tempdir_write("a.xml", "<mujoco/>");
     tempdir_write("parts/leg.xml", "<mujoco><include file='../a.xml'/></mujoco>");
     ns_model* model = NULL;
     ns_error error;
     must(load_scene("file='parts/leg.xml'", &model, &error), &error);
     ns_model_free(model);
+
+    // A main file in a folder of its own, with one beside the folder.
+    tempdir_mkdir("robot");
+    tempdir_mkdir("robot/mjcf");
+    char* path =
+        strdup(tempdir_write("robot/mjcf/scene.xml", "<mujoco><include file='../leg.xml'/>"
+                                                     "<include file='../../far.xml'/></mujoco>"));
+    tempdir_write("robot/leg.xml", "<mujoco><worldbody><body name='leg'/></worldbody></mujoco>");
+    tempdir_write("far.xml", "<mujoco><worldbody><body name='far'/></worldbody></mujoco>");
+    assert_int_equal(ns_model_load(path, NULL, &model, &error), NS_ERR_IO);
+    assert_non_null(strstr(error.message, "file \"../../far.xml\" is outside"));
+    const char* packages[] = {tempdir()};
+    ns_load_options options = ns_default_load_options();
+    options.package_paths = packages, options.npackage_path = 1;
+    must(ns_model_load(path, &options, &model, &error), &error);
+    assert_int_not_equal(modelfile_link(model, "leg"), UINT32_MAX);
+    assert_int_not_equal(modelfile_link(model, "far"), UINT32_MAX);
+    ns_model_free(model);
+    free(path);
 
     refuse("file='none.xml'", NS_ERR_IO, "/scene.xml:4: <include>", "\"none.xml\" not found");
     refuse("file='parts'", NS_ERR_IO, "/scene.xml:4: <include>", "\"parts\" not found");
