@@ -37,6 +37,7 @@ extern NS_API const ns_choices ns_data_severities;
 /// What a finding is about: number, word, what it means.
 #define NS_DATA_CODE_MAP(X)                                                                        \
     X(NS_DATA_UNREADABLE, "unreadable", "a file cannot be read")                                   \
+    X(NS_DATA_OTHER_COLUMNS, "other_columns", "a file has other columns than the first one")       \
     X(NS_DATA_TIME_BACKWARDS, "time_backwards", "time goes back or repeats")                       \
     X(NS_DATA_NO_TIME, "no_time", "no column is the time")                                         \
     X(NS_DATA_MILLISECONDS, "milliseconds", "time is not in seconds")                              \
@@ -112,7 +113,8 @@ typedef struct ns_data_check_options {
     double period;         ///< s between samples; 0: of the first file
 } ns_data_check_options;
 
-/// Read files and check them. A file that cannot be read, or whose time goes back, is a finding.
+/// Read files and check them. A file that cannot be read, or whose time goes back, is a finding. Without a
+/// map, files with other columns than the first one are checked apart: their channels come after its own.
 /// @param allocator  NULL for ns_default_allocator()
 /// @return NS_OK, whatever was found; NS_ERR_ARGUMENT: no files; NS_ERR_IO, NS_ERR_PARSE: of the map;
 ///         NS_ERR_NOMEM
@@ -144,7 +146,7 @@ NS_API const ns_data_recording* ns_data_check_recording(const ns_data_check* che
                                                         uint32_t number);
 
 /// Rows of a channel in a recording, without those where it is missing. They belong to the check.
-/// @return how many there are
+/// @return how many there are; 0: also for a channel of files with other columns
 NS_API uint32_t ns_data_check_rows(const ns_data_check* check, uint32_t recording, uint32_t channel,
                                    const double** times, const double** values);
 

@@ -79,8 +79,20 @@ struct ns_data_check {
     double* scratch; // (most rows of a signal in all recordings)
     size_t nscratch;
     NSI_ARRAY(ns_data_finding) findings;
-    bool failed; // out of memory
+    bool failed;         // out of memory
+    ns_data_check* next; // of files with other columns, or NULL
 };
+
+// ---- data_check.c ------------------------------------------------------------------------------
+
+ns_data_check* nsi_check_create(const ns_model* model, const ns_allocator* allocator); // or NULL
+
+// Run all checks on these sets. @return NS_OK or NS_ERR_NOMEM
+ns_status nsi_check_run(ns_data_check* c, const ns_dataset* const* sets, const char* const* names,
+                        uint32_t nset, ns_error* error);
+void nsi_check_sort(
+    ns_data_check* c); // findings: the most severe first, otherwise as they were found
+const char* nsi_check_keep(ns_data_check* c, const char* text); // a copy; "" for NULL
 
 // ---- findings ----------------------------------------------------------------------------------
 

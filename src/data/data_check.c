@@ -1,8 +1,6 @@
-// Data checks: the table of checks, their findings, and how files and data sets come in.
+// Data checks: the table of checks, their findings, and data sets; check_files.c has files.
 
 #include "data/check_state.h"
-
-#include "io/file.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -78,7 +76,7 @@ bool nsi_was_found(const ns_data_check* c, ns_data_code code, const char* channe
     return false;
 }
 
-static const char* keep(ns_data_check* c, const char* text) {
+const char* nsi_check_keep(ns_data_check* c, const char* text) {
     const char* copy = text ? nsi_arena_string(&c->arena, text, strlen(text)) : NULL;
     if (text && !copy) c->failed = true;
     return copy ? copy : "";
@@ -92,7 +90,7 @@ static const char* finding_text(ns_data_check* c, const ns_data_finding* f) {
     if (place && place->line > 0) snprintf(line, sizeof line, ":%u", place->line);
     snprintf(text, sizeof text, "%.300s%s%s%.200s%s%.600s; %.400s", file, line, *file ? ": " : "",
              f->channel ? f->channel : "", f->channel ? ": " : "", f->message, f->advice);
-    return keep(c, text);
+    return nsi_check_keep(c, text);
 }
 
 void nsi_find(ns_data_check* c, ns_data_code code, ns_data_severity severity, const char* channel,
@@ -107,8 +105,8 @@ void nsi_find(ns_data_check* c, ns_data_code code, ns_data_severity severity, co
                          .channel = channel,
                          .count = places ? places->count : 1,
                          .value = value,
-                         .message = keep(c, message),
-                         .advice = keep(c, advice)};
+                         .message = nsi_check_keep(c, message),
+                         .advice = nsi_check_keep(c, advice)};
     if (places && places->kept > 0) {
         ns_data_place* copy = nsi_arena_alloc(&c->arena, places->kept * sizeof *copy);
         if (copy) memcpy(copy, places->data, places->kept * sizeof *copy);
@@ -121,7 +119,7 @@ void nsi_find(ns_data_check* c, ns_data_code code, ns_data_severity severity, co
 }
 
 // The most severe first, otherwise as they were found.
-static void sort_findings(ns_data_check* c) {
+void nsi_check_sort(ns_data_check* c) {
     for (uint32_t k = 1; k < c->findings.count; k++) {
         ns_data_finding f = c->findings.data[k];
         uint32_t to = k;
@@ -134,7 +132,7 @@ static void sort_findings(ns_data_check* c) {
 
 // ---- running -------------------------------------------------------------------------------------
 
-static ns_data_check* create_check(const ns_model* model, const ns_allocator* allocator) {
+ns_data_check* nsi_check_create(const ns_model* model, const ns_allocator* allocator) {
     ns_allocator memory = allocator ? *allocator : ns_default_allocator();
     ns_data_check* c = nsi_alloc_zeroed(&memory, sizeof *c);
     if (c) *c = (ns_data_check){.allocator = memory, .arena.allocator = memory, .model = model};
@@ -148,7 +146,7 @@ static bool take_recordings(ns_data_check* c, const ns_dataset* const* sets,
     c->recordings = nsi_arena_alloc(&c->arena, ((size_t)count + 1) * sizeof *c->recordings);
     if (!c->recordings) return false;
     for (uint32_t s = 0; s < nset; s++) {
-        const char* name = keep(c, names[s]);
+        const char* name = nsi_check_keep(c, names[s]);
         uint32_t number = 0;
         while (strcmp(names[number], names[s]) != 0) number++;
         for (uint32_t k = 0; k < ns_dataset_recording_count(sets[s]); k++) {
@@ -167,8 +165,8 @@ static bool take_recordings(ns_data_check* c, const ns_dataset* const* sets,
     return true;
 }
 
-static ns_status run_checks(ns_data_check* c, const ns_dataset* const* sets,
-                            const char* const* names, uint32_t nset, ns_error* error) {
+ns_status nsi_check_run(ns_data_check* c, const ns_dataset* const* sets, const char* const* names,
+                        uint32_t nset, ns_error* error) {
     c->map = nsi_dataset_map(sets[0]);
     // A table without a time has rows that were counted.
     const nsi_map_source* source = c->map->sources.count > 0 ? &c->map->sources.data[0] : NULL;
@@ -178,7 +176,7 @@ static ns_status run_checks(ns_data_check* c, const ns_dataset* const* sets,
     nsi_statistics_fill(c);
     for (size_t k = 0; k < sizeof checks / sizeof *checks && c->nrecording > 0; k++)
         checks[k].run(c);
-    sort_findings(c);
+    nsi_check_sort(c);
     nsi_free(&c->allocator, c->scratch);
     c->scratch = NULL;
     return c->failed ? nsi_fail_nomem(error) : NS_OK;
@@ -207,9 +205,9 @@ ns_status ns_data_check_sets(const ns_dataset* const* sets, const char* const* n
                         "ns_data_check_sets: the channels of the sets differ");
     }
     if (nset == 0) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_data_check_sets: there are no sets");
-    ns_data_check* c = create_check(model, allocator);
+    ns_data_check* c = nsi_check_create(model, allocator);
     if (!c) return nsi_fail_nomem(error);
-    ns_status status = run_checks(c, sets, names, nset, error);
+    ns_status status = nsi_check_run(c, sets, names, nset, error);
     if (status == NS_OK) {
         *out = c;
     } else {
@@ -218,76 +216,20 @@ ns_status ns_data_check_sets(const ns_dataset* const* sets, const char* const* n
     return status;
 }
 
-// ---- files ---------------------------------------------------------------------------------------
-
-static ns_status load_map(ns_data_check* c, const ns_data_check_options* o, ns_error* error) {
-    if (o->map) {
-        ns_status status = ns_data_map_load(o->map, &c->allocator, &c->own_map, error);
-        if (status == NS_OK) c->own_map->tolerant = true;
-        return status;
-    }
-    // By the first file that has a header.
-    ns_status status = NS_OK;
-    for (uint32_t k = 0; k < o->nfile; k++) {
-        status = nsi_data_map_infer_all(o->files[k], o->model, &c->allocator, &c->own_map, error);
-        if (status == NS_OK || status == NS_ERR_NOMEM) return status;
-    }
-    return status;
-}
-
-static void find_unreadable(ns_data_check* c, const char* path, const char* why) {
-    nsi_places places = {.kept = 1, .count = 1, .recordings = 1};
-    const char* name = keep(c, path);
-    places.data[0] = (ns_data_place){name, name, 0, NAN};
-    // The message begins with the file, and says what to do.
-    nsi_find(c, NS_DATA_UNREADABLE, NS_DATA_PROBLEM, NULL, &places, NAN, "", "%s", why);
-    if (c->findings.count > 0) c->findings.data[c->findings.count - 1].text = keep(c, why);
-}
-
-ns_status ns_data_check_files(const ns_data_check_options* o, const ns_allocator* allocator,
-                              ns_data_check** out, ns_error* error) {
-    *out = NULL;
-    if (!o || o->nfile == 0) return nsi_fail(error, NS_ERR_ARGUMENT, "there are no files to check");
-    ns_data_check* c = create_check(o->model, allocator);
-    if (!c) return nsi_fail_nomem(error);
-
-    // One data set of all files, with the rows as they are.
-    ns_status status = load_map(c, o, error);
-    if (status == NS_OK) {
-        status = ns_dataset_create(c->own_map, o->period, &c->allocator, &c->own_data, error);
-    }
-    if (status == NS_OK) nsi_dataset_keep_rows(c->own_data);
-    for (uint32_t k = 0; k < o->nfile && status == NS_OK; k++) {
-        ns_error inner = {0};
-        status = ns_dataset_add(c->own_data, o->files[k], NULL, &inner);
-        if (status == NS_OK) continue;
-        if (status == NS_ERR_NOMEM) {
-            nsi_fail_nomem(error);
-            break;
-        }
-        find_unreadable(c, o->files[k], inner.message);
-        status = NS_OK;
-    }
-    const char* names[] = {""};
-    const ns_dataset* sets[] = {c->own_data};
-    if (status == NS_OK) status = run_checks(c, sets, names, 1, error);
-    if (status == NS_OK) {
-        *out = c;
-    } else {
-        ns_data_check_free(c);
-    }
-    return status;
-}
+// ---- freeing -------------------------------------------------------------------------------------
 
 void ns_data_check_free(ns_data_check* c) {
-    if (!c) return;
-    ns_allocator memory = c->allocator;
-    ns_dataset_free(c->own_data);
-    ns_data_map_free(c->own_map);
-    nsi_free(&memory, c->scratch);
-    nsi_array_free(&memory, &c->findings);
-    nsi_arena_free(&c->arena);
-    nsi_free(&memory, c);
+    while (c) {
+        ns_data_check* next = c->next;
+        ns_allocator memory = c->allocator;
+        ns_dataset_free(c->own_data);
+        ns_data_map_free(c->own_map);
+        nsi_free(&memory, c->scratch);
+        nsi_array_free(&memory, &c->findings);
+        nsi_arena_free(&c->arena);
+        nsi_free(&memory, c);
+        c = next;
+    }
 }
 
 // ---- reading -------------------------------------------------------------------------------------
@@ -303,21 +245,40 @@ uint32_t ns_data_check_count(const ns_data_check* c, ns_data_severity severity) 
     while (count < c->findings.count && c->findings.data[count].severity >= severity) count++;
     return count;
 }
+// The check that has this channel or recording; `number` becomes its own. NULL: there is none.
+static const ns_data_check* check_of_channel(const ns_data_check* c, uint32_t* number) {
+    for (; c && *number >= c->nsignal; c = c->next) *number -= c->nsignal;
+    return c;
+}
+static const ns_data_check* check_of_recording(const ns_data_check* c, uint32_t* number) {
+    for (; c && *number >= c->nrecording; c = c->next) *number -= c->nrecording;
+    return c;
+}
+
 uint32_t ns_data_check_channel_count(const ns_data_check* c) {
-    return c->nsignal;
+    uint32_t count = 0;
+    for (; c; c = c->next) count += c->nsignal;
+    return count;
 }
 const ns_data_channel* ns_data_check_channel(const ns_data_check* c, uint32_t number) {
-    return number < c->nsignal ? &c->signals[number].stats : NULL;
+    c = check_of_channel(c, &number);
+    return c ? &c->signals[number].stats : NULL;
 }
 uint32_t ns_data_check_recording_count(const ns_data_check* c) {
-    return c->nrecording;
+    uint32_t count = 0;
+    for (; c; c = c->next) count += c->nrecording;
+    return count;
 }
 const ns_data_recording* ns_data_check_recording(const ns_data_check* c, uint32_t number) {
-    return number < c->nrecording ? &c->recordings[number].stats : NULL;
+    c = check_of_recording(c, &number);
+    return c ? &c->recordings[number].stats : NULL;
 }
 uint32_t ns_data_check_rows(const ns_data_check* c, uint32_t recording, uint32_t channel,
                             const double** times, const double** values) {
-    const nsi_samples* s = &c->recordings[recording].samples[channel];
+    const ns_data_check* owner = check_of_recording(c, &recording);
+    *times = *values = NULL;
+    if (!owner || check_of_channel(c, &channel) != owner) return 0;
+    const nsi_samples* s = &owner->recordings[recording].samples[channel];
     *times = s->times;
     *values = s->x;
     return s->count;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MAX_FIGURES = 24, MAX_MARKS = 20 };
+enum { MAX_FIGURES = 24, MAX_MARKS = 20, TITLE_SIZE = 320 };
 
 static const char* severity_name(const ns_data_finding* f) {
     return ns_choice_name(&ns_data_severities, (int)f->severity);
@@ -121,6 +121,29 @@ static void report_findings(ns_report* report, const ns_data_check* c) {
     }
 }
 
+// The first recording that has rows of the channel; 0 for none.
+static uint32_t first_recording(const ns_data_check* c, uint32_t channel) {
+    const double *times, *values;
+    for (uint32_t k = 0; k < ns_data_check_recording_count(c); k++) {
+        if (ns_data_check_rows(c, k, channel, &times, &values) > 0) return k;
+    }
+    return 0;
+}
+
+// The name of a channel. Where files with other columns have the same one: with the first of its files.
+static const char* channel_title(const ns_data_check* c, uint32_t channel, char* text,
+                                 size_t size) {
+    const char* name = ns_data_check_channel(c, channel)->name;
+    bool again = false;
+    for (uint32_t k = 0; k < ns_data_check_channel_count(c); k++) {
+        again = again || (k != channel && strcmp(ns_data_check_channel(c, k)->name, name) == 0);
+    }
+    if (!again || ns_data_check_recording_count(c) == 0) return name;
+    snprintf(text, size, "%.150s (%.150s)", name,
+             ns_data_check_recording(c, first_recording(c, channel))->name);
+    return text;
+}
+
 static void report_data_channels(ns_report* report, const ns_data_check* c) {
     const ns_report_column columns[] = {{.name = "channel"},
                                         {.name = "unit"},
@@ -137,7 +160,8 @@ static void report_data_channels(ns_report* report, const ns_data_check* c) {
     ns_report_table* table = ns_section_add_table(section, "channels", NULL, columns, COLUMNS);
     for (uint32_t k = 0; k < ns_data_check_channel_count(c); k++) {
         const ns_data_channel* s = ns_data_check_channel(c, k);
-        const ns_cell row[] = {ns_cell_text(s->name),
+        char title[TITLE_SIZE];
+        const ns_cell row[] = {ns_cell_text(channel_title(c, k, title, sizeof title)),
                                ns_cell_text(s->control ? "control"
                                             : *s->unit ? s->unit
                                                        : "-"),
@@ -195,16 +219,19 @@ static void report_data_recordings(ns_report* report, const ns_data_check* c) {
 
 // ---- figures -----------------------------------------------------------------------------------
 
-// The recording where something was found in the channel; the first one otherwise.
-static uint32_t shown_recording(const ns_data_check* c, const char* channel) {
+// The recording where something was found in the channel; the first one that has it otherwise.
+static uint32_t shown_recording(const ns_data_check* c, uint32_t channel) {
+    const char* name = ns_data_check_channel(c, channel)->name;
+    const double *times, *values;
     for (uint32_t k = 0; k < ns_data_check_finding_count(c); k++) {
         const ns_data_finding* f = ns_data_check_finding(c, k);
-        if (!f->channel || strcmp(f->channel, channel) != 0 || f->nplace == 0) continue;
+        if (!f->channel || strcmp(f->channel, name) != 0 || f->nplace == 0) continue;
         for (uint32_t r = 0; r < ns_data_check_recording_count(c); r++) {
-            if (strcmp(ns_data_check_recording(c, r)->name, f->places[0].recording) == 0) return r;
+            bool same = strcmp(ns_data_check_recording(c, r)->name, f->places[0].recording) == 0;
+            if (same && ns_data_check_rows(c, r, channel, &times, &values) > 0) return r;
         }
     }
-    return 0;
+    return first_recording(c, channel);
 }
 
 static uint32_t add_marks(const ns_data_check* c, const char* channel, const char* recording,
@@ -226,14 +253,15 @@ static void add_channel_figure(ns_section* section, const ns_data_check* c, uint
     // The curve is borrowed from the check.
     ns_report* report = section->report;
     const ns_data_channel* s = ns_data_check_channel(c, channel);
-    uint32_t recording = shown_recording(c, s->name);
+    uint32_t recording = shown_recording(c, channel);
     const ns_data_recording* r = ns_data_check_recording(c, recording);
     const double *times, *values;
     uint32_t count = ns_data_check_rows(c, recording, channel, &times, &values);
     if (count < 2) return;
-    char title[400], name[200];
+    char title[400], name[200], unique[TITLE_SIZE];
+    const char* shown = channel_title(c, channel, unique, sizeof unique);
     snprintf(title, sizeof title, "%.180s in %.180s", s->name, r->name);
-    snprintf(name, sizeof name, "channel_%.150s", s->name);
+    snprintf(name, sizeof name, "channel_%.180s", shown);
     ns_figure* figure = ns_section_add_figure(section, NS_FIGURE_LINES, name, title);
     ns_line_mark* marks = ns_report_alloc(report, MAX_MARKS, sizeof *marks);
     ns_line_series* series = ns_report_alloc(report, 1, sizeof *series);

@@ -87,6 +87,21 @@ static void pages_mark_findings(void** state) {
     free(page);
 }
 
+// Files with other columns: a channel for each, with curves.
+static void files_with_other_columns_are_shown(void** state) {
+    (void)state;
+    tempdir_write("one.csv", "t,a,b\n0,1,2\n0.1,2,3\n0.2,3,5\n0.3,1,2\n");
+    tempdir_write("two.csv", "t,a,c\n0,1,2\n0.1,2,4\n0.2,3,5\n0.3,1,2\n");
+    run_ok("data one.csv two.csv -o columns");
+    assert_says(last.out, "two.csv:1: it has other columns than one.csv: no b, but also c; ");
+    const char* rows[] = {"a (one.csv)", "b  ", "a (two.csv)", "c  "};
+    for (int k = 0; k < 4; k++) assert_says(last.out, rows[k]);
+    char* page = tempdir_read("columns/report.html");
+    const char* titles[] = {"a in one.csv", "b in one.csv", "a in two.csv", "c in two.csv"};
+    for (int k = 0; k < 4; k++) assert_says(page, titles[k]);
+    free(page);
+}
+
 static void unusable_files_end_with_1(void** state) {
     (void)state;
     write_swing("back.csv", 1.0, "1,0,0,0,0\n");
@@ -105,6 +120,7 @@ int main(void) {
         cmocka_unit_test(good_recordings_say_so),
         cmocka_unit_test(a_mistake_is_a_warning_in_all_forms),
         cmocka_unit_test(pages_mark_findings),
+        cmocka_unit_test(files_with_other_columns_are_shown),
         cmocka_unit_test(unusable_files_end_with_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

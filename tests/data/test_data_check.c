@@ -1,4 +1,4 @@
-// Data checks as a whole: good recordings are silent, findings have places, files that cannot be read.
+// Data checks as a whole: good recordings are silent, findings have places, tables of any form.
 
 #include "data/check_rig.h"
 
@@ -85,28 +85,7 @@ static void findings_have_places_and_order(void** state) {
     free(r);
 }
 
-// ---- files ---------------------------------------------------------------------------------------
-
-static void files_that_cannot_be_read_are_findings(void** state) {
-    (void)state;
-    recording* r = rig_record(1e-3, 3);
-    const char* files[] = {rig_write("good.csv", r, NULL), tempdir_path("none.csv"),
-                           tempdir_write("short.csv", "t,q_slide\n0,1\n0.1\n")};
-    ns_model* model = rig_model();
-    ns_data_check* check = rig_check_files(files, 3, NULL, model);
-    assert_int_equal(ns_data_check_count(check, NS_DATA_PROBLEM), 2);
-    assert_says(ns_data_check_finding(check, 0)->text, "none.csv");
-    assert_says(ns_data_check_finding(check, 1)->text, "short.csv");
-    assert_int_equal(ns_data_check_recording_count(check), 1);
-    ns_data_check_free(check);
-
-    // Without any, there is nothing to check.
-    ns_error error = {0};
-    ns_data_check_options none = {0};
-    assert_int_equal(ns_data_check_files(&none, NULL, &check, &error), NS_ERR_ARGUMENT);
-    ns_model_free(model);
-    free(r);
-}
+// ---- forms of tables -----------------------------------------------------------------------------
 
 static void tables_of_any_form_are_checked(void** state) {
     (void)state;
@@ -167,7 +146,6 @@ int main(void) {
         cmocka_unit_test(good_recordings_are_silent),
         cmocka_unit_test(own_recordings_are_silent),
         cmocka_unit_test(findings_have_places_and_order),
-        cmocka_unit_test(files_that_cannot_be_read_are_findings),
         cmocka_unit_test(tables_of_any_form_are_checked),
         cmocka_unit_test(arrays_are_checked_on_the_grid),
     };
