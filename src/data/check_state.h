@@ -22,8 +22,10 @@ typedef enum nsi_signal_kind {
 
 // How a position and its velocity go together, from all recordings.
 typedef struct nsi_velocity_match {
-    bool known;         // enough motion to judge
-    double scale;       // d position / dt = scale * velocity
+    bool known;   // enough motion to judge
+    double scale; // d position / dt = scale * velocity
+    double
+        shrink; // of central differences: how much larger the scale is when the velocity is made of them
     double delay;       // s: the velocity is late by this much
     double correlation; // at this delay
     double at_zero;     // without delay

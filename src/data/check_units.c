@@ -71,7 +71,9 @@ static bool is_named(const char* formula, const char* words, const char* convers
 // ---- factors -------------------------------------------------------------------------------------
 
 static bool is_factor(const nsi_velocity_match* m, double factor) {
-    return m->known && m->scale > 0.0 && fabs(log(m->scale / factor)) < 0.12;
+    if (!m->known || !(m->scale > 0.0)) return false;
+    double off = log(m->scale / factor);
+    return off > -0.12 && off < 0.12 + log(m->shrink);
 }
 
 static double reach_of(const nsi_signal* s) {

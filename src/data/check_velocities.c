@@ -1,6 +1,11 @@
 // Velocities against the rates of positions: over windows of a few samples, the change of the position is
 // compared with the integral of the velocity, at several delays. Both sides are averages over the same
 // samples, so that noise makes no bias in their ratio.
+//
+// Of a motion that turns through the phase p from sample to sample, the trapezoidal integral of the velocity
+// is too small by tan(p/2) / (p/2), which is divided out. A velocity made of central differences is itself
+// too small by sin(p) / p, which is no other unit: that much more is allowed. Beyond 75 degrees nothing is
+// judged.
 
 #include "data/check_state.h"
 
@@ -21,7 +26,13 @@ static const struct {
     double delay;       // samples
     double improvement; // of the unexplained part by a delay
     double unexplained; // least part without it
-} thresholds = {.good = 0.95, .scale = 1.2, .delay = 1.2, .improvement = 1.5, .unexplained = 0.005};
+    double phase;       // largest phase per sample, rad
+} thresholds = {.good = 0.95,
+                .scale = 1.2,
+                .delay = 1.2,
+                .improvement = 1.5,
+                .unexplained = 0.005,
+                .phase = 75.0 * NSI_PI / 180.0};
 
 // ---- sums ----------------------------------------------------------------------------------------
 
@@ -103,10 +114,25 @@ static void add_windows(const pair_samples* s, uint32_t length, uint32_t stride,
 
 // ---- matching ------------------------------------------------------------------------------------
 
-static uint32_t best_delay(const moments sums[DELAYS]) {
+static double delay_quality(const moments sums[DELAYS], uint32_t delay) {
+    return fabs(correlation(&sums[delay]));
+}
+
+// The best delay. A motion that repeats fits as well a period later, and half a period later with the other
+// sign: of peaks that are as good, the one nearest to no delay. Peaks between samples lose up to sin^2(p/2).
+static uint32_t best_delay(const moments sums[DELAYS], double phase) {
     uint32_t best = MAX_DELAY;
     for (uint32_t d = 0; d < DELAYS; d++) {
-        if (fabs(correlation(&sums[d])) > fabs(correlation(&sums[best]))) best = d;
+        if (delay_quality(sums, d) > delay_quality(sums, best)) best = d;
+    }
+    double least = 1.0 - delay_quality(sums, best) * delay_quality(sums, best);
+    double enough = thresholds.improvement * least + 0.5 * thresholds.unexplained +
+                    sin(0.5 * phase) * sin(0.5 * phase);
+    for (uint32_t k = 0; k < 2 * MAX_DELAY - 1; k++) {
+        uint32_t d = k % 2 ? MAX_DELAY + (k + 1) / 2 : MAX_DELAY - k / 2;
+        double quality = delay_quality(sums, d);
+        bool peak = quality >= delay_quality(sums, d - 1) && quality >= delay_quality(sums, d + 1);
+        if (peak && 1.0 - quality * quality <= enough) return d;
     }
     return best;
 }
@@ -122,8 +148,38 @@ static double refine_delay(const moments sums[DELAYS], uint32_t best) {
     return (double)best - MAX_DELAY + offset;
 }
 
+// The phase (rad) by which the velocity turns from sample to sample, from its covariances at lags 1 and 2:
+// for a sine, c1 : c2 = cos p : cos 2p, with or without white noise. NaN from a quarter turn on.
+static double phase_per_sample(const ns_data_check* c, uint32_t velocity) {
+    double sums[2] = {0.0, 0.0};
+    for (uint32_t r = 0; r < c->nrecording; r++) {
+        const ns_recording* rec = c->recordings[r].recording;
+        const double* v = rec->values + velocity;
+        double mean = 0.0;
+        size_t stride = c->nchannel, count = 0;
+        for (size_t k = 0; k < rec->nsample; k++) {
+            if (isnan(v[k * stride])) continue;
+            mean += v[k * stride];
+            count++;
+        }
+        mean /= count > 0 ? (double)count : 1.0;
+        for (size_t k = 0; k + 2 < rec->nsample; k++) {
+            double a = v[k * stride] - mean, b = v[(k + 1) * stride] - mean,
+                   d = v[(k + 2) * stride] - mean;
+            if (isnan(a + b + d)) continue;
+            sums[0] += 0.5 * (a * b + b * d);
+            sums[1] += a * d;
+        }
+    }
+    if (!(sums[0] > 0.0)) return NAN;
+    double ratio = sums[1] / sums[0], cosine = 0.25 * (ratio + sqrt(ratio * ratio + 8.0));
+    return acos(fmin(cosine, 1.0));
+}
+
 static void match_pair(ns_data_check* c, uint32_t position, pair_samples* s) {
     nsi_signal* signal = &c->signals[position];
+    double phase = phase_per_sample(c, signal->velocity);
+    if (!(phase < thresholds.phase)) return;
     moments sums[LEVELS][DELAYS] = {{{0}}};
     size_t total = 0;
     for (uint32_t r = 0; r < c->nrecording; r++) total += c->recordings[r].recording->nsample;
@@ -137,18 +193,22 @@ static void match_pair(ns_data_check* c, uint32_t position, pair_samples* s) {
     uint32_t level = 0;
     double best = 0.0;
     for (uint32_t i = 0; i < LEVELS && best < 0.99; i++) {
-        double found = fabs(correlation(&sums[i][best_delay(sums[i])]));
+        double found = fabs(correlation(&sums[i][best_delay(sums[i], phase)]));
         if (!(found > best + 0.002)) continue;
         best = found;
         level = i;
     }
     const moments* m = sums[level];
-    uint32_t at = best_delay(m);
+    uint32_t at = best_delay(m, phase);
     if (m[at].n < MIN_WINDOWS || best < thresholds.good) return;
+
+    // What the phase per sample makes of integrals and of differences.
+    double integral = phase > 1e-6 ? tan(0.5 * phase) / (0.5 * phase) : 1.0;
     double sign = correlation(&m[at]) < 0.0 ? -1.0 : 1.0;
     signal->match = (nsi_velocity_match){
         .known = true,
-        .scale = sign * sqrt(variance_x(&m[at]) / variance_v(&m[at])),
+        .scale = sign * sqrt(variance_x(&m[at]) / variance_v(&m[at])) / integral,
+        .shrink = phase > 1e-6 ? phase / sin(phase) : 1.0,
         .delay = refine_delay(m, at) * ns_dataset_period(c->recordings[0].data),
         .correlation = correlation(&m[at]),
         .at_zero = correlation(&m[MAX_DELAY])};
@@ -172,8 +232,8 @@ void nsi_match_velocities(ns_data_check* c) {
 // ---- findings ------------------------------------------------------------------------------------
 
 static void check_scale(ns_data_check* c, const nsi_signal* position, const nsi_signal* velocity) {
-    double scale = position->match.scale;
-    if (fabs(log(fabs(scale))) < log(thresholds.scale) && scale > 0.0) return;
+    double scale = position->match.scale, largest = thresholds.scale * position->match.shrink;
+    if (scale > 1.0 / thresholds.scale && scale < largest) return;
     // Units have findings of their own.
     if (nsi_was_found(c, NS_DATA_MILLISECONDS, NULL) ||
         nsi_was_found(c, NS_DATA_DEGREES, position->name) ||
@@ -183,7 +243,7 @@ static void check_scale(ns_data_check* c, const nsi_signal* position, const nsi_
         return;
     }
     char advice[200];
-    if (fabs(scale + 1.0) < 0.2) {
+    if (scale > -largest && scale < -1.0 / thresholds.scale) {
         snprintf(advice, sizeof advice, "change the sign of the velocity or of the position");
     } else {
         snprintf(advice, sizeof advice, "check units and gear ratio: multiply one of them");

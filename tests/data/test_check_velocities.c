@@ -58,11 +58,86 @@ static void names_tell_pairs(void** state) {
     free(r);
 }
 
+// ---- fast motions --------------------------------------------------------------------------------
+
+// What the velocity beside a sine is: its derivative, or differences of the recorded positions.
+typedef enum velocity_kind { DERIVATIVE, CENTRAL, BACKWARD } velocity_kind;
+
+// sin(p k) at row k with noise; positions times `unit`, velocities times `factor`.
+static ns_data_check* check_sine(double phase, velocity_kind kind, double noise, double unit,
+                                 double factor) {
+    double x[ROWS], v[ROWS];
+    ns_rng rng = ns_rng_seed(5);
+    for (int k = 0; k < ROWS; k++) {
+        x[k] = sin(phase * k + 0.3) + noise * ns_rng_normal(&rng);
+        v[k] = phase / PERIOD * (cos(phase * k + 0.3) + noise * ns_rng_normal(&rng));
+    }
+    FILE* file = fopen(tempdir_path("sine.csv"), "w");
+    assert_non_null(file);
+    fprintf(file, "t,q_a,qd_a\n");
+    for (int k = 1; k + 1 < ROWS; k++) {
+        double central = (x[k + 1] - x[k - 1]) / (2.0 * PERIOD);
+        double backward = (x[k] - x[k - 1]) / PERIOD;
+        double velocity = kind == DERIVATIVE ? v[k] : kind == CENTRAL ? central : backward;
+        fprintf(file, "%.2f,%.12g,%.12g\n", PERIOD * k, unit * x[k], factor * velocity);
+    }
+    assert_int_equal(fclose(file), 0);
+    const char* path = tempdir_path("sine.csv");
+    return rig_check_files(&path, 1, NULL, NULL);
+}
+
+// The trapezoidal integral of the derivative is too small by tan(p/2) / (p/2), central differences by
+// sin(p) / p, and a sine has the other sign half a period later: all of them are as they should be.
+static void fast_sines_are_silent(void** state) {
+    (void)state;
+    const double noises[] = {0.0, 1e-3, 1e-2};
+    for (int degrees = 5; degrees <= 60; degrees += 5) {
+        for (int n = 0; n < 3; n++) {
+            for (int kind = DERIVATIVE; kind <= BACKWARD; kind++) {
+                ns_data_check* check = check_sine(degrees * PI / 180.0, kind, noises[n], 1.0, 1.0);
+                for (uint32_t k = 0; k < ns_data_check_count(check, NS_DATA_WARNING); k++) {
+                    fail_msg("%d degrees, kind %d, noise %g: %s", degrees, kind, noises[n],
+                             ns_data_check_finding(check, k)->text);
+                }
+                ns_data_check_free(check);
+            }
+        }
+    }
+}
+
+// Wrong scales, signs and units are found all the same, with their size.
+static void scales_of_fast_sines_are_measured(void** state) {
+    (void)state;
+    const double scales[] = {2.0, 0.5, -1.0};
+    for (int degrees = 5; degrees <= 60; degrees += 5) {
+        for (int noise = 0; noise < 2; noise++) {
+            double phase = degrees * PI / 180.0;
+            for (int s = 0; s < 3; s++) {
+                ns_data_check* check =
+                    check_sine(phase, DERIVATIVE, 1e-3 * noise, 1.0, 1.0 / scales[s]);
+                const ns_data_finding* f =
+                    rig_must_find(check, NS_DATA_VELOCITY_SCALE, "qd_a", "the rate of q_a is ");
+                close_to("scale", f->value / scales[s], 1.0, 0.01);
+                rig_only(check, NS_DATA_VELOCITY_SCALE);
+                ns_data_check_free(check);
+            }
+            for (int kind = DERIVATIVE; kind <= CENTRAL; kind++) {
+                ns_data_check* check = check_sine(phase, kind, 1e-3 * noise, 180.0 / PI, 1.0);
+                rig_must_find(check, NS_DATA_DEGREES, "q_a", "in degrees, not rad");
+                rig_only(check, NS_DATA_DEGREES);
+                ns_data_check_free(check);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_scales_are_measured),
         cmocka_unit_test(delays_are_measured),
         cmocka_unit_test(names_tell_pairs),
+        cmocka_unit_test(fast_sines_are_silent),
+        cmocka_unit_test(scales_of_fast_sines_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
