@@ -717,12 +717,21 @@ static void certify_failed_motion(const nsi_tile* t, const ns_workspace* w) {
     }
 }
 
+// A gradient, and who sets its seeds when a tile is simulated; NULL: they are set.
+typedef struct reverse_job {
+    const ns_rollout_adjoint* adjoint;
+    nsi_tile_seeder* seed;
+    void* context;
+} reverse_job;
+
 static void reverse_work(const nsi_tile* t, ns_workspace* w, const void* job) {
-    const ns_rollout_adjoint* adjoint = job;
+    const reverse_job* j = job;
+    const ns_rollout_adjoint* adjoint = j->adjoint;
     nsi_tile certified = *t;
     certified.certificate = adjoint->certificate;
     forward_tile(&certified, w);
     if (w->failed_step[t->number] == NSI_NONE) {
+        if (j->seed) j->seed(j->context, t->first, t->count);
         reverse_tile(&certified, w, adjoint);
     } else {
         certify_failed_motion(&certified, w);
@@ -734,8 +743,17 @@ static void reverse_work(const nsi_tile* t, ns_workspace* w, const void* job) {
 
 ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                          const ns_rollout_adjoint* adjoint, ns_error* error) {
+    return nsi_rollout_vjp_seeded(s, w, args, adjoint, NULL, NULL, error);
+}
+
+ns_status nsi_rollout_vjp_seeded(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                                 const ns_rollout_adjoint* adjoint, nsi_tile_seeder* seed,
+                                 void* context, ns_error* error) {
     if (!adjoint) return nsi_fail(error, NS_ERR_ARGUMENT, "ns_rollout_vjp: adjoint is NULL");
-    const nsi_tile_task task = {.work = reverse_work, .job = adjoint, .gradient = true};
+
+    // Sweeps of all tiles, then sums over them.
+    const reverse_job job = {adjoint, seed, context};
+    const nsi_tile_task task = {.work = reverse_work, .job = &job, .gradient = true};
     ns_status status = nsi_run_tiles(s, w, args, &task, error);
     if (status != NS_OK) return status;
     if (adjoint->dparams) nsi_collect_dparams(s, w->dparams, args, adjoint->dparams);
@@ -743,6 +761,8 @@ ns_status ns_rollout_vjp(const ns_system* s, ns_workspace* w, const ns_rollout_a
         nsi_collect_dweights(s, w->dweights, s->sizes.nw, nsi_chunk_count(args->batch),
                              adjoint->dweights);
     }
+
+    // What is not finite.
     status = nsi_report_derivative(s, w, args, "the gradient for", error);
     for (uint32_t k = 0; status == NS_OK && adjoint->dweights && k < s->sizes.nw; k++) {
         if (fabs(adjoint->dweights[k]) <= DBL_MAX) continue;

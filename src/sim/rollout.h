@@ -76,6 +76,15 @@ static inline size_t nsi_record_size(const ns_system* s) {
 ns_status nsi_run_tiles(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
                         const nsi_tile_task* task, ns_error* error);
 
+// Called in the middle of a gradient: robots first .. first + count are simulated, their states and
+// observations stored, and their seeds are read next. Threads call it side by side, for different robots.
+typedef void nsi_tile_seeder(void* context, uint32_t first, uint32_t count);
+
+// ns_rollout_vjp() for seeds that depend on the motion: one simulation instead of two.
+ns_status nsi_rollout_vjp_seeded(const ns_system* s, ns_workspace* w, const ns_rollout_args* args,
+                                 const ns_rollout_adjoint* adjoint, nsi_tile_seeder* seed,
+                                 void* context, ns_error* error);
+
 // ---- lanes of a tile -----------------------------------------------------------------------
 
 // Rows of `from`, `stride` apart per robot, into [component][lane]; NULL: zeros.

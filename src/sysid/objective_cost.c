@@ -1,6 +1,7 @@
 // Cost of an objective and its gradient: rollouts of all windows side by side, sums in the order of
 // windows.
 
+#include "sim/rollout.h"
 #include "sysid/objective_state.h"
 
 #include <float.h>
@@ -189,14 +190,31 @@ static void seed_window(nsi_objective* e, uint32_t window) {
         }
     }
     if (!nsi_is_tied(e, window)) return;
-    nsi_objective_continuity(e, &e->point, window, e->tie);
+    double* tie = e->dx + (size_t)window * p->sizes.nx; // free until the derivative is known
+    nsi_objective_continuity(e, &e->point, window, tie);
     size_t end = (size_t)w->length * p->substeps * p->sizes.nx;
-    for (uint32_t i = 0; i < p->sizes.nx; i++) states[end + i] += e->tie[i] * e->tie_scale[i];
+    for (uint32_t i = 0; i < p->sizes.nx; i++) states[end + i] += tie[i] * e->tie_scale[i];
 }
 
-// Derivatives for initial states, parameters and weights of the system; with `certificates` (windows) of
-// all windows, also after one that has no finite gradient.
-static bool differentiate(nsi_objective* e, ns_gradient_certificate* certificates) {
+// Windows of a batch whose simulation is there.
+typedef struct seed_job {
+    nsi_objective* e;
+    uint32_t first; // window of the batch
+} seed_job;
+
+static void seed_simulated(void* context, uint32_t first, uint32_t count) {
+    const seed_job* j = context;
+    for (uint32_t k = j->first + first; k < j->first + first + count; k++) {
+        compare(j->e, k);
+        seed_window(j->e, k);
+    }
+}
+
+// Derivatives for initial states, parameters and weights of the system.
+// @param certificates  (windows) of all windows, also after one without a finite gradient; NULL: none
+// @param compares      residuals are those of the simulation that a gradient makes anyway; otherwise they
+//                      are there
+static bool differentiate(nsi_objective* e, ns_gradient_certificate* certificates, bool compares) {
     const ns_system_sizes* z = &e->p->sizes;
     uint32_t nx = z->nx, count = e->windows.count;
 
@@ -205,7 +223,7 @@ static bool differentiate(nsi_objective* e, ns_gradient_certificate* certificate
     memset(e->observation_seeds, 0, e->control_at[count] * z->ny * sizeof(double));
     memset(e->dp, 0, nsi_param_total(e) * sizeof(double));
     memset(e->dw, 0, z->nw * sizeof(double));
-    for (uint32_t k = 0; k < count; k++) seed_window(e, k);
+    for (uint32_t k = 0; k < count && !compares; k++) seed_window(e, k);
 
     // Back through the simulations of each batch; sums over all batches.
     for (uint32_t k = 0; k < e->batches.count; k++) {
@@ -220,7 +238,9 @@ static bool differentiate(nsi_objective* e, ns_gradient_certificate* certificate
                                       .dparams = dp,
                                       .dweights = dw,
                                       .certificate = certificates ? certificates + b->first : NULL};
-        ns_status status = ns_rollout_vjp(nsi_batch_system(e, b), b->work, &args, &adjoint, NULL);
+        seed_job job = {e, b->first};
+        ns_status status = nsi_rollout_vjp_seeded(nsi_batch_system(e, b), b->work, &args, &adjoint,
+                                                  compares ? seed_simulated : NULL, &job, NULL);
         if (status != NS_OK && !certificates) return false;
         for (uint32_t i = 0; i < at[1] - at[0]; i++) e->dp[at[0] + i] += dp[i];
         for (uint32_t i = 0; i < z->nw; i++) e->dw[i] += dw[i];
@@ -239,7 +259,7 @@ ns_status nsi_objective_certify(nsi_objective* e, nsi_gradient_trust* out, ns_er
         nsi_free(&e->allocator, all);
         return nsi_fail_nomem(error);
     }
-    differentiate(e, all);
+    differentiate(e, all, false);
     for (uint32_t k = 0; k < e->windows.count; k++) {
         if (all[k].verdict != NS_GRADIENT_UNRELIABLE) continue;
         if (out->unreliable++ == 0) memcpy(out->reason, all[k].reason, sizeof out->reason);
@@ -250,11 +270,12 @@ ns_status nsi_objective_certify(nsi_objective* e, nsi_gradient_trust* out, ns_er
 
 double nsi_objective_gradient(nsi_objective* e, double* gradient) {
     uint32_t nx = nsi_state_size(e), nz = e->nz;
-    double value = nsi_objective_cost(e);
-    if (!isfinite(value) || !need_gradient(e) || !differentiate(e, NULL)) return INFINITY;
 
-    // Derivatives of parameters for z are needed for the chain rule.
-    nsi_objective_set_params(e, e->point.z, true);
+    // One simulation for the cost and its derivatives.
+    if (!need_gradient(e) || !nsi_objective_set_params(e, e->point.z, true)) return INFINITY;
+    if (!differentiate(e, NULL, true)) return INFINITY;
+    double value = sum_up(e, &e->point);
+    if (!isfinite(value)) return INFINITY;
 
     // Parameters.
     for (uint32_t j = 0; j < nz; j++) { // for v, then for z
@@ -298,7 +319,7 @@ bool nsi_objective_score(nsi_objective* e, size_t first, size_t last, double* ma
     memset(masked, 0, e->row_at[e->windows.count] * sizeof *masked);
     memcpy(masked + first, all + first, (last - first) * sizeof *masked);
     e->residuals = masked;
-    bool done = differentiate(e, NULL);
+    bool done = differentiate(e, NULL, false);
     e->residuals = all;
 
     // Parameters, weights, directions of states.

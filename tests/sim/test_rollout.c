@@ -4,6 +4,7 @@
 #include "model/model_data.h"
 #include "model/pose.h"
 #include "neuralsim/sim.h"
+#include "sim/rollout.h"
 #include "sim/rollout_rig.h"
 #include "support/assert.h"
 #include "support/check.h"
@@ -13,6 +14,7 @@
 #include "support/residual.h"
 #include "support/testalloc.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +91,62 @@ static void threads_do_not_matter(void** state) {
         rig_free(&r);
         run_free(&u);
     }
+}
+
+// Seeds of a run that depend on its motion: twice the states.
+typedef struct late_seeds {
+    const run* u;
+    uint32_t seeded; // robots
+    bool simulated;  // states of robots were there when their seeds were asked for
+} late_seeds;
+
+static void seed_late(void* context, uint32_t first, uint32_t count) {
+    late_seeds* s = context;
+    const size_t row = s->u->nstate / s->u->batch;
+    for (size_t k = first * row; k < (first + count) * row; k++) {
+        s->simulated = s->simulated && !isnan(s->u->states[k]);
+        s->u->state_seeds[k] = 2.0 * s->u->states[k];
+    }
+    s->seeded += count;
+}
+
+// Seeds that are set in the middle of a gradient are those of a rollout before it.
+static void seeds_may_depend_on_the_motion(void** state) {
+    (void)state;
+    ns_rng rng = ns_rng_seed(7);
+    ns_system_options options = full_options();
+    rig r = rig_create(everything, 250, 4, &options);
+    for (uint32_t batch = 1; batch <= 9; batch += 4) {
+        run u = run_create(&r, &rng, batch, 9), v = run_again(&r, &u);
+        ns_workspace* work =
+            make_work(r.system, (ns_workspace_size){.batch = batch, .steps = 9, .threads = 1});
+        ns_error error = {0};
+
+        // First a rollout, then its gradient.
+        ns_rollout_args args = run_args(&u);
+        ns_rollout_adjoint adjoint = run_adjoint(&u);
+        must(ns_rollout(r.system, work, &args, &error), &error);
+        for (size_t k = 0; k < u.nstate; k++) u.state_seeds[k] = 2.0 * u.states[k];
+        must(ns_rollout_vjp(r.system, work, &args, &adjoint, &error), &error);
+
+        // Both together.
+        late_seeds late = {.u = &v, .simulated = true};
+        for (size_t k = 0; k < v.nstate; k++) v.states[k] = NAN;
+        ns_rollout_args args_late = run_args(&v);
+        ns_rollout_adjoint adjoint_late = run_adjoint(&v);
+        must(nsi_rollout_vjp_seeded(r.system, work, &args_late, &adjoint_late, seed_late, &late,
+                                    &error),
+             &error);
+        assert_true(late.simulated);
+        assert_int_equal(late.seeded, batch);
+        assert_memory_equal(u.dx0, v.dx0, (size_t)batch * r.n.nx * sizeof(double));
+        assert_memory_equal(u.dcontrols, v.dcontrols, u.ncontrol * sizeof(double));
+        assert_memory_equal(u.dparams, v.dparams, r.n.np * sizeof(double));
+        ns_workspace_free(work);
+        run_free(&u);
+        run_free(&v);
+    }
+    rig_free(&r);
 }
 
 static void backends_do_not_matter(void** state) {
@@ -360,6 +418,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rollout_is_its_steps),
         cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(seeds_may_depend_on_the_motion),
         cmocka_unit_test(backends_do_not_matter),
         cmocka_unit_test(robots_of_a_batch_do_not_know_each_other),
         cmocka_unit_test(a_workspace_can_be_used_again),
