@@ -21,6 +21,7 @@ enum {
     DEFAULT_SAMPLES = 1000,
     DEFAULT_DEPTH = 10,
     MAX_DEPTH = 20,
+    EARLY_DEPTH = 8,   // while the metric changes: long trajectories in a wrong one are waste
     FIRST_WINDOW = 25, // iterations of the first window of covariances
     START_TRIES = 50
 };
@@ -422,14 +423,18 @@ static warmup_plan plan_warmup(uint32_t warmup) {
     return p;
 }
 
-static void warm_up_once(nuts_chain* c, warmup_plan* plan, uint32_t iteration, bool diagonal,
-                         double target) {
+static void warm_up_once(nuts_chain* c, warmup_plan* plan, uint32_t iteration,
+                         const ns_hmc_options* o) {
+    const bool early = iteration < plan->last && o->max_depth > EARLY_DEPTH;
+    c->max_depth = early ? EARLY_DEPTH : o->max_depth;
     chain_iterate(c);
-    adapt_step(c, target);
+    adapt_step(c, o->target_accept);
     if (iteration < plan->first || iteration >= plan->last) return;
     watch_covariance(c);
     if (iteration + 1 < plan->end) return;
-    update_metric(c, diagonal);
+
+    // The end of a window.
+    update_metric(c, o->diagonal);
     restart_step_adaptation(c);
     plan->length *= 2;
     plan->end += plan->length;
@@ -501,7 +506,7 @@ static ns_status run_chain(hmc_run* r, uint32_t number, uint32_t worker) {
     bool stop = status != NS_OK;
     if (!stop) restart_step_adaptation(&c);
     for (uint32_t k = 0; k < o->warmup && !stop; k++) {
-        warm_up_once(&c, &plan, k, o->diagonal, o->target_accept);
+        warm_up_once(&c, &plan, k, o);
         stop = hmc_report(r);
     }
     if (c.adaptations > 0) c.step = exp(c.mean_log_step);

@@ -130,6 +130,24 @@ static void short_trajectories_are_counted(void** state) {
     ns_samples_free(s);
 }
 
+// Warm-up in a metric that is far too small: trajectories stop after 255 steps until the metric is
+// known, then after 1023.
+static void early_trajectories_are_short(void** state) {
+    (void)state;
+    gauss d = make_gauss();
+    ns_density density = {.n = GAUSS, .log_density = gauss_density, .context = &d};
+    double factor[GAUSS * GAUSS] = {0};
+    for (int k = 0; k < GAUSS; k++) factor[k * GAUSS + k] = 1e-7;
+    const ns_laplace start = {.n = GAUSS, .mean = d.mean, .factor = factor}, *starts[] = {&start};
+    ns_samples* s = NULL;
+    ns_error error = {0};
+    ns_hmc_options options = {.chains = 1, .warmup = 40, .samples = 4};
+    must(ns_hmc_sample(&density, starts, 1, &options, &s, &error), &error);
+    const double guesses = 2.0 * 100.0, early = 36 * 255.0, late = 8 * 1023.0; // gradients
+    assert_true((double)s->evaluations < early + late + guesses);
+    ns_samples_free(s);
+}
+
 // ---- several starts, threads, stopping ----------------------------------------------------------
 
 // Two normal peaks at -4 and 4, which no chain leaves.
@@ -247,6 +265,7 @@ int main(void) {
         cmocka_unit_test(skewed_densities_are_sampled),
         cmocka_unit_test(divergences_are_counted),
         cmocka_unit_test(short_trajectories_are_counted),
+        cmocka_unit_test(early_trajectories_are_short),
         cmocka_unit_test(chains_begin_at_each_start),
         cmocka_unit_test(samples_do_not_depend_on_threads),
         cmocka_unit_test(stopping_keeps_what_is_there),
