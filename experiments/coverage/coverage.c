@@ -33,6 +33,7 @@ typedef struct problem {
     double noise_q, noise_qd; // standard deviations; those of qd are not given to the fit
     double weight_deviation;  // of the network's weights, also its prior
     free_parameter parameters[MAX_PARAMETERS];
+    double deviations[MAX_PARAMETERS]; // of Gaussian priors, which truths are drawn from; 0: none
 } problem;
 
 #define LINK(k, axis, mass, pos)                                                                   \
@@ -103,7 +104,7 @@ static const problem problems[] = {
               " damping='0.2'/><inertial pos='0 0 -0.5' mass='1.4' diaginertia='0.05 0.05 0.01'/>"
               "</body></worldbody></mujoco>",
      .blueprint = "networks:\n  - name: drag\n    inputs: [joint/hinge/position,"
-                  " joint/hinge/velocity]\n    outputs: [joint/hinge/tau]\n    hidden: [4]\n",
+                  " joint/hinge/velocity]\n    outputs: [joint/hinge/tau]\n    hidden: [2]\n",
      .timestep = 0.02,
      .integrator = NS_INTEGRATOR_RK4,
      .samples = 100,
@@ -111,10 +112,11 @@ static const problem problems[] = {
      .ncontrol = 1,
      .x0 = {1.0, 0.0},
      .torque = 2.0,
-     .noise_q = 0.02,
-     .noise_qd = 0.1,
+     .noise_q = 0.06,
+     .noise_qd = 0.3,
      .weight_deviation = 0.5,
-     .parameters = {{"joint/hinge/damping", 0.2, 0.1, 0.4}, {"link/rod/mass", 1.4, 1.0, 2.0}}},
+     .parameters = {{"joint/hinge/damping", .initial = 0.2}, {"link/rod/mass", .initial = 1.4}},
+     .deviations = {0.05, 0.2}},
 };
 
 static void check(ns_status status, const ns_error* error) {
@@ -157,7 +159,8 @@ static ns_dataset* draw_recording(const setup* s, ns_rng* rng, double* truth) {
     ns_param_value set[MAX_PARAMETERS];
     for (uint32_t k = 0; k < s->n; k++) {
         const free_parameter* f = &p->parameters[k];
-        truth[k] = ns_rng_uniform(rng, f->from, f->to);
+        truth[k] = p->deviations[k] > 0.0 ? f->initial + p->deviations[k] * ns_rng_normal(rng)
+                                          : ns_rng_uniform(rng, f->from, f->to);
         set[k] = (ns_param_value){f->name, truth[k]};
     }
     ns_system_options options = s->options;
@@ -242,26 +245,27 @@ static bool run_fit(const setup* s, ns_posterior_method method, uint64_t seed, d
     for (uint32_t k = 0; k < s->n; k++) {
         ns_parameter how = ns_default_parameter();
         how.initial = p->parameters[k].initial;
+        if (p->deviations[k] > 0.0) how.prior_sigma = p->deviations[k];
         check(ns_parameters_add(params, p->parameters[k].name, &how, &error), &error);
     }
 
     // Short windows first. The penalty N R / 2 |w|^2 is the prior of the weights.
+    const bool network = p->blueprint != NULL; // samples cost more
     double decay =
-        p->blueprint ? 1.0 / (p->weight_deviation * p->weight_deviation * 2.0 * p->nq * p->samples)
-                     : 0.0;
+        network ? 1.0 / (p->weight_deviation * p->weight_deviation * 2.0 * p->nq * p->samples)
+                : 0.0;
     ns_fit_stage stages[] = {
         {.windows = {.length = 20, .weight_decay = decay}},
         {.windows = {.length = 0, .weight_decay = decay}},
     };
-    const uint32_t count = p->blueprint ? 50 : 300; // of each chain; those of networks cost more
     ns_fit_spec spec = {.parameters = params,
                         .train = data,
                         .stages = stages,
                         .nstage = 2,
                         .posterior = {.method = method,
                                       .chains = 4,
-                                      .warmup = 250,
-                                      .samples = count,
+                                      .warmup = network ? 150 : 250,
+                                      .samples = network ? 50 : 300,
                                       .weights = true},
                         .seed = seed,
                         .threads = 1};
