@@ -18,7 +18,7 @@ static const char help[] =
     "channel, and likely mistakes, such as degrees, milliseconds, wrapped angles, stuck values,\n"
     "outliers, or a velocity that does not match its position.\n"
     "\n"
-    "  --model MODEL    the robot: also checks joint limits and the sign of controls, and tells\n"
+    "  --model MODEL    the robot: also checks joint limits, and sign and holding of controls, and tells\n"
     "                   angles from lengths\n"
     "  --map FILE.yaml  what the columns mean (docs/data.md); default: columns by their names\n"
     "  --period S       s between samples; default: of the first file\n"

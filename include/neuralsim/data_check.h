@@ -49,6 +49,7 @@ extern NS_API const ns_choices ns_data_severities;
     X(NS_DATA_VELOCITY_SCALE, "velocity_scale", "a velocity is not the rate of its position")      \
     X(NS_DATA_VELOCITY_DELAY, "velocity_delay", "a velocity is late or early")                     \
     X(NS_DATA_CONTROL_SIGN, "control_sign", "motion answers a control the wrong way")              \
+    X(NS_DATA_CONTROL_HOLD, "control_hold", "controls change between samples")                     \
     X(NS_DATA_JOINT_LIMITS, "joint_limits", "a position is beyond the limits of its joint")        \
     X(NS_DATA_STUCK, "stuck", "a value stays the same although it should change")                  \
     X(NS_DATA_OUTLIERS, "outliers", "single values are far from their neighbours")                 \

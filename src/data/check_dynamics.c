@@ -7,7 +7,7 @@
 // those that each control adds in the model. The factors are near 1 where the model is right; a clearly
 // negative one says that the motion answers this control the other way round.
 
-#include "data/check_state.h"
+#include "data/check_motion.h"
 
 #include "base/series.h"
 #include "neuralsim/io_names.h"
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MAX_CONTROLS = 64, MAX_SAMPLES = 400, BATCH = 64, WINDOW = 11, ORDER = 3 };
+enum { MAX_SAMPLES = 400 };
 
 static const struct {
     double factor; // more negative than this
@@ -26,30 +26,10 @@ static const struct {
 // Of the accelerations' squares, what the model leaves unexplained in rad and in degrees.
 static const struct { double rad, degrees; } unexplained = {.rad = 0.8, .degrees = 0.4};
 
-typedef struct motion_fit {
-    ns_data_check* check;
-    ns_system* system;
-    ns_system_sizes sizes;
-    ns_workspace* work;
-    uint32_t nq, nv, ncontrol;
-    uint32_t* channel;              // (nq + nv) of the state, NSI_NONE: not recorded
-    uint32_t* control;              // (ncontrol) number in the system
-    double *q, *qd, *qdd;           // (most samples x nq, nv, nv)
-    double *x0, *controls, *states; // (BATCH)
-    double* column;                 // (3 x most samples)
-    double* weights;                // (nv) 1 / deviation of each acceleration
-    double *normal, *right;         // (ncontrol^2), (ncontrol)
-    double angle_unit, time_unit;   // rad and s of what was recorded
-    double size, misfit; // sums of squares of angles: accelerations, what the model leaves
-    double rest;         // sum of squares of what is regressed
-    double count;        // numbers that were regressed
-    ns_error error;
-} motion_fit;
-
 // ---- motion --------------------------------------------------------------------------------------
 
 // All coordinates are needed, of joints with one; velocities come from them where they are missing.
-static bool find_channels(motion_fit* f) {
+static bool find_channels(nsi_motion_fit* f) {
     const ns_data_check* c = f->check;
     for (uint32_t k = 0; k < f->nq + f->nv; k++) f->channel[k] = NSI_NONE;
     for (uint32_t k = 0; k < c->nchannel; k++) {
@@ -64,7 +44,7 @@ static bool find_channels(motion_fit* f) {
 }
 
 // Units that are wrong, and jumps, would be taken for dynamics.
-static bool has_clean_units(const motion_fit* f) {
+bool nsi_motion_has_clean_units(const nsi_motion_fit* f) {
     const ns_data_check* c = f->check;
     for (uint32_t k = 0; k < f->nq; k++) {
         const char* name = c->signals[f->channel[k]].name;
@@ -77,7 +57,7 @@ static bool has_clean_units(const motion_fit* f) {
     return !nsi_was_found(c, NS_DATA_MILLISECONDS, NULL);
 }
 
-static bool find_controls(motion_fit* f) {
+static bool find_controls(nsi_motion_fit* f) {
     const ns_data_check* c = f->check;
     ns_io_names* names = NULL;
     if (ns_io_names_create(f->system, &names, &f->error) != NS_OK) return false;
@@ -92,7 +72,7 @@ static bool find_controls(motion_fit* f) {
 }
 
 // Smooth positions and velocities of a recording, and differentiate.
-static void smooth_motion(motion_fit* f, const nsi_checked_recording* r) {
+void nsi_motion_smooth(nsi_motion_fit* f, const nsi_checked_recording* r) {
     const ns_data_check* c = f->check;
     uint32_t n = r->recording->nsample;
     double period = ns_dataset_period(r->data) * f->time_unit;
@@ -103,9 +83,9 @@ static void smooth_motion(motion_fit* f, const nsi_checked_recording* r) {
         for (uint32_t k = 0; k < n; k++) {
             raw[k] = unit * r->recording->values[(size_t)k * c->nchannel + f->channel[i]];
         }
-        nsi_series_smooth(raw, NULL, n, WINDOW, ORDER, false, rate);
+        nsi_series_smooth(raw, NULL, n, NSI_MOTION_WINDOW, NSI_MOTION_ORDER, false, rate);
         for (uint32_t k = 0; k < n; k++) f->q[(size_t)k * f->nq + i] = rate[k];
-        nsi_series_smooth(raw, NULL, n, WINDOW, ORDER, true, rate);
+        nsi_series_smooth(raw, NULL, n, NSI_MOTION_WINDOW, NSI_MOTION_ORDER, true, rate);
         for (uint32_t k = 0; k < n; k++) rate[k] /= period;
 
         // A recorded velocity is better than a derivative.
@@ -113,7 +93,7 @@ static void smooth_motion(motion_fit* f, const nsi_checked_recording* r) {
         for (uint32_t k = 0; k < n && velocity != NSI_NONE; k++) {
             rate[k] = r->recording->values[(size_t)k * c->nchannel + velocity];
         }
-        nsi_series_smooth(rate, NULL, n, WINDOW, ORDER, true, acceleration);
+        nsi_series_smooth(rate, NULL, n, NSI_MOTION_WINDOW, NSI_MOTION_ORDER, true, acceleration);
         for (uint32_t k = 0; k < n; k++) {
             f->qd[(size_t)k * f->nv + i] = rate[k];
             f->qdd[(size_t)k * f->nv + i] = acceleration[k] / period;
@@ -124,8 +104,8 @@ static void smooth_motion(motion_fit* f, const nsi_checked_recording* r) {
 // ---- accelerations of the model ------------------------------------------------------------------
 
 // One step from the state of sample k, without control and with each one alone.
-static bool model_accelerations(motion_fit* f, const nsi_checked_recording* r, uint32_t k,
-                                double* out) {
+bool nsi_motion_accelerations(nsi_motion_fit* f, const nsi_checked_recording* r, uint32_t k,
+                              double* out) {
     uint32_t batch = f->ncontrol + 1, nc = f->sizes.nc, nx = f->sizes.nx;
     memset(f->controls, 0, (size_t)batch * nc * sizeof *f->controls);
     for (uint32_t b = 0; b < batch; b++) {
@@ -149,7 +129,7 @@ static bool model_accelerations(motion_fit* f, const nsi_checked_recording* r, u
     return true;
 }
 
-static bool is_known(const motion_fit* f, const nsi_checked_recording* r, uint32_t k) {
+bool nsi_motion_is_known(const nsi_motion_fit* f, const nsi_checked_recording* r, uint32_t k) {
     for (uint32_t i = 0; i < f->nv; i++) {
         double sum = f->q[(size_t)k * f->nq + i] + f->qd[(size_t)k * f->nv + i] +
                      f->qdd[(size_t)k * f->nv + i];
@@ -162,7 +142,7 @@ static bool is_known(const motion_fit* f, const nsi_checked_recording* r, uint32
 }
 
 // Sums of the normal equations from one sample.
-static void add_sample(motion_fit* f, uint32_t k, const double* model) {
+static void add_sample(nsi_motion_fit* f, uint32_t k, const double* model) {
     for (uint32_t i = 0; i < f->nv; i++) {
         double w = f->weights[i], rest = w * (f->qdd[(size_t)k * f->nv + i] - model[i]);
         double acceleration = w * f->qdd[(size_t)k * f->nv + i], left = rest;
@@ -187,7 +167,7 @@ static void add_sample(motion_fit* f, uint32_t k, const double* model) {
 }
 
 // Accelerations in units of their size, so that all joints count.
-static void choose_weights(motion_fit* f, const nsi_checked_recording* r) {
+static void choose_weights(nsi_motion_fit* f, const nsi_checked_recording* r) {
     uint32_t n = r->recording->nsample;
     for (uint32_t i = 0; i < f->nv; i++) {
         size_t count = 0;
@@ -200,15 +180,16 @@ static void choose_weights(motion_fit* f, const nsi_checked_recording* r) {
     }
 }
 
-static bool add_recording(motion_fit* f, const nsi_checked_recording* r, uint32_t stride,
+static bool add_recording(nsi_motion_fit* f, const nsi_checked_recording* r, uint32_t stride,
                           double* model) {
-    if (r->recording->nsample < 2 * WINDOW) return true;
-    smooth_motion(f, r);
+    if (r->recording->nsample < 2 * NSI_MOTION_WINDOW) return true;
+    nsi_motion_smooth(f, r);
     choose_weights(f, r);
     // Ends are smoothed worse.
-    for (uint32_t k = WINDOW; k + WINDOW < r->recording->nsample; k += stride) {
-        if (!is_known(f, r, k)) continue;
-        if (!model_accelerations(f, r, k, model)) return false;
+    for (uint32_t k = NSI_MOTION_WINDOW; k + NSI_MOTION_WINDOW < r->recording->nsample;
+         k += stride) {
+        if (!nsi_motion_is_known(f, r, k)) continue;
+        if (!nsi_motion_accelerations(f, r, k, model)) return false;
         add_sample(f, k, model);
     }
     return true;
@@ -217,7 +198,7 @@ static bool add_recording(motion_fit* f, const nsi_checked_recording* r, uint32_
 // ---- the regression ------------------------------------------------------------------------------
 
 // Invert a symmetric positive matrix in place by Gauss-Jordan; rows without size stay 0.
-static void invert(double* a, uint32_t n) {
+void nsi_motion_invert(double* a, uint32_t n) {
     double largest = 0.0;
     for (uint32_t i = 0; i < n; i++) largest = fmax(largest, a[(size_t)i * n + i]);
     for (uint32_t p = 0; p < n; p++) {
@@ -239,12 +220,12 @@ static void invert(double* a, uint32_t n) {
     }
 }
 
-static void judge(motion_fit* f) {
+static void judge(nsi_motion_fit* f) {
     ns_data_check* c = f->check;
     uint32_t n = f->ncontrol;
     if (f->count < 20.0 * n) return;
-    invert(f->normal, n);
-    double factors[MAX_CONTROLS], left = f->rest;
+    nsi_motion_invert(f->normal, n);
+    double factors[NSI_MOTION_MAX_CONTROLS], left = f->rest;
     for (uint32_t a = 0; a < n; a++) {
         factors[a] = 0.0;
         for (uint32_t b = 0; b < n; b++) factors[a] += f->normal[(size_t)a * n + b] * f->right[b];
@@ -255,7 +236,8 @@ static void judge(motion_fit* f) {
         double inverse = f->normal[(size_t)a * n + a], factor = factors[a];
         if (!(inverse > 0.0)) continue;
         // Neighbouring samples share the rows that they are smoothed from.
-        double error = sqrt(WINDOW * inverse * left / f->count), drop = factor * factor / inverse;
+        double error = sqrt(NSI_MOTION_WINDOW * inverse * left / f->count),
+               drop = factor * factor / inverse;
         if (factor > thresholds.factor || factor > -thresholds.errors * error ||
             drop < thresholds.share * (drop + left)) {
             continue;
@@ -275,7 +257,7 @@ static void judge(motion_fit* f) {
 
 // ---- the check -----------------------------------------------------------------------------------
 
-static bool allocate(motion_fit* f) {
+static bool allocate(nsi_motion_fit* f) {
     ns_data_check* c = f->check;
     uint32_t most = 0, batch = f->ncontrol + 1;
     for (uint32_t r = 0; r < c->nrecording; r++) {
@@ -300,7 +282,7 @@ static bool allocate(motion_fit* f) {
 
 // Gather the sums of all recordings. False when the model cannot be simulated from these states, which
 // others judge.
-static bool gather(motion_fit* f, double* model) {
+static bool gather(nsi_motion_fit* f, double* model) {
     ns_data_check* c = f->check;
     size_t total = 0;
     for (uint32_t r = 0; r < c->nrecording; r++) total += c->recordings[r].recording->nsample;
@@ -315,12 +297,12 @@ static bool gather(motion_fit* f, double* model) {
     return done && f->count > 0.0;
 }
 
-static void judge_signs(motion_fit* f, double* model) {
-    if (has_clean_units(f) && f->ncontrol > 0 && gather(f, model)) judge(f);
+static void judge_signs(nsi_motion_fit* f, double* model) {
+    if (nsi_motion_has_clean_units(f) && f->ncontrol > 0 && gather(f, model)) judge(f);
 }
 
 // Angles beyond half a turn that no velocity, limit or name has told about.
-static bool may_be_degrees(const motion_fit* f) {
+static bool may_be_degrees(const nsi_motion_fit* f) {
     const ns_data_check* c = f->check;
     bool far = false;
     for (uint32_t k = 0; k < f->nq; k++) {
@@ -340,7 +322,7 @@ static double known_time_factor(const ns_data_check* c) {
     return 1.0;
 }
 
-static void judge_degrees(motion_fit* f, double* model) {
+static void judge_degrees(nsi_motion_fit* f, double* model) {
     ns_data_check* c = f->check;
     if (!may_be_degrees(f)) return;
     f->time_unit = 1.0 / known_time_factor(c);
@@ -365,7 +347,7 @@ static void judge_degrees(motion_fit* f, double* model) {
     }
 }
 
-static void run(motion_fit* f, void (*judge_by)(motion_fit*, double*)) {
+static void run(nsi_motion_fit* f, void (*judge_by)(nsi_motion_fit*, double*)) {
     ns_data_check* c = f->check;
     ns_workspace_size size = {.batch = f->ncontrol + 1, .steps = 1, .threads = 1};
     double* model =
@@ -380,10 +362,11 @@ static void run(motion_fit* f, void (*judge_by)(motion_fit*, double*)) {
 }
 
 // Set up the model and the places of the signals in it, and judge.
-static void check_motion(ns_data_check* c, void (*judge_by)(motion_fit*, double*)) {
+void nsi_motion_check(ns_data_check* c, double timestep,
+                      void (*judge_by)(nsi_motion_fit*, double*)) {
     uint32_t ncontrol = c->nsignal - c->nchannel;
-    if (!c->model || ncontrol > MAX_CONTROLS || c->map->row_samples > 0) return;
-    motion_fit f = {.check = c, .ncontrol = ncontrol, .angle_unit = 1.0, .time_unit = 1.0};
+    if (!c->model || ncontrol > NSI_MOTION_MAX_CONTROLS || c->map->row_samples > 0) return;
+    nsi_motion_fit f = {.check = c, .ncontrol = ncontrol, .angle_unit = 1.0, .time_unit = 1.0};
     ns_model_sizes n = ns_model_get_sizes(c->model);
     f.nq = n.nq;
     f.nv = n.nv;
@@ -395,6 +378,7 @@ static void check_motion(ns_data_check* c, void (*judge_by)(motion_fit*, double*
     }
     if (!find_channels(&f)) return;
     ns_system_options options = ns_default_system_options();
+    if (timestep > 0.0) options.timestep = timestep;
     if (ns_system_create(c->model, &options, &f.system, &f.error) != NS_OK) return;
     f.sizes = ns_system_get_sizes(f.system);
     // Motors with an angle of their own have a state that nobody recorded.
@@ -403,9 +387,9 @@ static void check_motion(ns_data_check* c, void (*judge_by)(motion_fit*, double*
 }
 
 void nsi_check_degrees_by_motion(ns_data_check* c) {
-    check_motion(c, judge_degrees);
+    nsi_motion_check(c, 0.0, judge_degrees);
 }
 
 void nsi_check_control_sign(ns_data_check* c) {
-    if (c->nsignal > c->nchannel) check_motion(c, judge_signs);
+    if (c->nsignal > c->nchannel) nsi_motion_check(c, 0.0, judge_signs);
 }

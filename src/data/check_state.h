@@ -177,6 +177,7 @@ void nsi_match_velocities(ns_data_check* c); // check_velocities.c: fills nsi_si
 void nsi_check_velocities(ns_data_check* c);
 void nsi_check_degrees_by_motion(ns_data_check* c); // check_dynamics.c
 void nsi_check_control_sign(ns_data_check* c);
+void nsi_check_control_hold(ns_data_check* c); // check_hold.c
 
 // Is the step from row k to k + 1 of usual length, not a gap?
 static inline bool nsi_is_step(const nsi_samples* s, uint32_t k) {

@@ -29,6 +29,7 @@ static const struct {
     {nsi_check_velocities, "velocities beside positions"},
     {nsi_check_joint_limits, "range of positions"},
     {nsi_check_control_sign, "accelerations of the motion and of the model"},
+    {nsi_check_control_hold, "accelerations of the motion and of the model between samples"},
     {nsi_check_stuck, "runs of identical values"},
     {nsi_check_outliers, "single values beside their neighbours"},
     {nsi_check_missing, "gaps"},

@@ -45,8 +45,12 @@ typedef struct recording {
     double x[ROWS][COLUMNS];
 } recording;
 
-// The motion under a force that changes, with noise.
-static inline recording* rig_record(double noise, uint64_t seed) {
+// How a force acts between rows, which have its value at their time.
+typedef enum rig_hold { RIG_HELD, RIG_CONTINUOUS, RIG_END } rig_hold;
+
+// The motion under a force, with noise.
+static inline recording* rig_record_force(double noise, uint64_t seed, double (*force)(double t),
+                                          rig_hold hold) {
     enum { EACH = 10 }; // steps for a row
     ns_model* model = rig_model();
     ns_system_options options = ns_default_system_options();
@@ -60,14 +64,14 @@ static inline recording* rig_record(double noise, uint64_t seed) {
                              &error),
          &error);
 
-    // The force holds from row to row.
     double* controls = doubles((size_t)ROWS * EACH * n.nc);
     double* states = doubles(((size_t)ROWS * EACH + 1) * n.nx);
     const double x0[4] = {0.1, 0.9, 0.0, 0.0};
     for (int k = 0; k < ROWS * EACH; k++) {
-        double t = PERIOD * (k / EACH);
-        controls[(size_t)k * n.nc] =
-            2.5 * sin(1.7 * t) + 1.5 * sin(4.1 * t + 1.0) + 1.2 * cos(9.0 * t);
+        double row = hold == RIG_CONTINUOUS ? (k + 0.5) / EACH
+                     : hold == RIG_END      ? k / EACH + 1
+                                            : k / EACH;
+        controls[(size_t)k * n.nc] = force(PERIOD * row);
     }
     ns_rollout_args args = {
         .batch = 1, .steps = ROWS * EACH, .x0 = x0, .controls = controls, .states = states};
@@ -83,7 +87,7 @@ static inline recording* rig_record(double noise, uint64_t seed) {
             double size = i < 2 ? noise : 3.0 * noise;
             out->x[k][Q_SLIDE + i] = state[i] + size * ns_rng_normal(&rng);
         }
-        out->x[k][TAU] = controls[(size_t)k * EACH * n.nc];
+        out->x[k][TAU] = force(PERIOD * k);
     }
     free(controls);
     free(states);
@@ -91,6 +95,15 @@ static inline recording* rig_record(double noise, uint64_t seed) {
     ns_system_free(system);
     ns_model_free(model);
     return out;
+}
+
+static inline double rig_force(double t) {
+    return 2.5 * sin(1.7 * t) + 1.5 * sin(4.1 * t + 1.0) + 1.2 * cos(9.0 * t);
+}
+
+// The motion under a force that changes and is held from row to row, with noise.
+static inline recording* rig_record(double noise, uint64_t seed) {
+    return rig_record_force(noise, seed, rig_force, RIG_HELD);
 }
 
 // Write rows as a table; NaN is an empty field.
