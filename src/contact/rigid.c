@@ -282,6 +282,21 @@ static void drop_misses(rigid_step* s) {
     }
 }
 
+// Does a contact take part in the step?
+static ns_expr is_on(const contact_class* c) {
+    return ns_or(c->follows, ns_or(c->rests, c->hit));
+}
+
+// Rows of contacts that are not on are zero. The back ends skip what leads to them alone.
+static void clear_absent_rows(rigid_step* s) {
+    ns_expr zero = ns_const(0.0);
+    for (uint32_t i = 0; i < s->rows.rows; i++) {
+        const nsi_row_block* block = &s->rows.blocks[i / NSI_CONTACT_ROWS];
+        ns_expr on = is_on(&s->at[block->candidate]), *z = s->rows.Z + (size_t)i * s->nv;
+        for (uint32_t k = 0; k < s->nv; k++) z[k] = ns_select(on, z[k], zero);
+    }
+}
+
 // ---- the block --------------------------------------------------------------------------------
 
 // The robot as it is at the impacts of its islands; `end` are the velocities without contact.
@@ -394,9 +409,7 @@ static void apply_step(rigid_step* s, nsi_impact* impact) {
     ns_expr* change = nsi_robot_alloc(s->robot, s->nv, sizeof *change);
     ns_expr* on = nsi_robot_alloc(s->robot, s->n, sizeof *on);
     if (!change || !on) return;
-    for (uint32_t c = 0; c < s->n; c++) {
-        on[c] = ns_or(s->at[c].follows, ns_or(s->at[c].rests, s->at[c].hit));
-    }
+    for (uint32_t c = 0; c < s->n; c++) on[c] = is_on(&s->at[c]);
     nsi_contact_name_forces(s->robot, &s->rows, &s->candidates, s->dt, on, s->l);
     nsi_contact_constraint_forces(&s->rows, s->l, s->dt, impact->constraint);
     nsi_contact_respond(&s->rows, s->l, change);
@@ -439,6 +452,7 @@ static void rigid_impulses(const nsi_robot* robot, const nsi_contact_options* op
     if (!move_to_impact(&s, impact->qd, &moved)) return;
     if (!nsi_contact_rows_build(&moved, options, law, &s.candidates, added, &s.rows)) return;
     drop_misses(&s);
+    clear_absent_rows(&s);
     solve_rigid_step(&s, impact);
     if (robot->graph->error.status != NS_OK) return;
     apply_step(&s, impact);

@@ -171,6 +171,20 @@ static nsi_id make_logic(ns_graph* g, nsi_op op, nsi_id a, nsi_id b) {
     return intern(g, op, a, b, 0);
 }
 
+// max(d, min(x, c)) is d for constants c <= d, also for a NaN x, and min(d, max(x, c)) for c >= d.
+static nsi_id make_bound(ns_graph* g, nsi_op op, nsi_id a, nsi_id b) {
+    if (a == b) return a;
+    nsi_id outer = is_op(g, a, NSI_CONST) ? a : b, inner = outer == a ? b : a;
+    if (is_op(g, outer, NSI_CONST) && is_op(g, inner, op == NSI_MAX ? NSI_MIN : NSI_MAX) &&
+        is_op(g, g->nodes.data[inner].b, NSI_CONST)) {
+        double d = g->nodes.data[outer].value;
+        double c = g->nodes.data[g->nodes.data[inner].b].value;
+        bool same = c == d && signbit(c) == signbit(d);
+        if (same || (op == NSI_MAX ? c < d : c > d)) return outer;
+    }
+    return intern(g, op, a, b, 0);
+}
+
 // Powers that are cheaper, and at least as accurate, as products, quotients and roots.
 static nsi_id make_pow(ns_graph* g, nsi_id a, nsi_id b) {
     if (is_op(g, b, NSI_CONST)) {
@@ -236,9 +250,7 @@ nsi_id nsi_make(ns_graph* g, nsi_op op, nsi_id a, nsi_id b, nsi_id c) {
         if (is_op(g, a, NSI_ABS)) a = g->nodes.data[a].a;
         break;
     case NSI_MIN:
-    case NSI_MAX:
-        if (a == b) return a;
-        break;
+    case NSI_MAX: return make_bound(g, op, a, b);
     case NSI_LT:
         // x < x is false, for NaN as well.
         if (a == b) return nsi_graph_const(g, 0.0);

@@ -114,6 +114,9 @@ typedef double evaluator(double x, double y, double z);
     X(copysign_abs, ns_copysign(ns_abs(x), y), ns_copysign(x, y), copysign(x, y))                  \
     X(min_self, ns_min(x, x), x, x)                                                                \
     X(max_self, ns_max(x, x), x, x)                                                                \
+    X(max_bounded, ns_max(k(2), ns_min(x, k(1))), k(2), fmax(2, fmin(x, 1)))                       \
+    X(max_bounded_first, ns_max(ns_min(x, k(2)), k(2)), k(2), fmax(fmin(x, 2), 2))                 \
+    X(min_bounded, ns_min(k(-3), ns_max(x, k(-2))), k(-3), fmin(-3, fmax(x, -2)))                  \
     X(lt_self, ns_lt(x, x), k(0), 0.0)                                                             \
     X(select_true, ns_select(k(2), x, y), x, x)                                                    \
     X(select_nan, ns_select(k(NAN), x, y), x, x)                                                   \
@@ -209,6 +212,9 @@ static void what_is_not_an_identity_is_left_alone(void** state) {
         {ns_fma(x, x, ns_neg(ns_mul(x, x))), NSI_FMS}, // the rounding error of x*x, not 0
         {ns_not(ns_not(x)), NSI_NOT},                  // 1 or 0, not x
         {ns_and(x, x), NSI_AND},
+        {ns_max(k(2), ns_min(k(1), x)), NSI_MAX},    // a NaN is the second
+        {ns_max(k(1), ns_min(x, k(2))), NSI_MAX},    // between 1 and 2
+        {ns_max(k(0), ns_min(x, k(-0.0))), NSI_MAX}, // -0
     };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         assert_int_equal(g->nodes.data[kept[i].written.id].op, kept[i].op);
