@@ -58,7 +58,7 @@ typedef struct ns_gauss_newton {
     void* context;
     /// Normal equations at the point; `cost` receives the cost there. False: there is none.
     bool (*linearise)(void* context, double* cost);
-    /// The step for a damping; `predicted` receives the decrease that the linear model promises.
+    /// The step for a damping; `predicted` receives the decrease of the linear model (and a penalty) for it.
     /// False: there is no such step, use more damping.
     bool (*solve)(void* context, double damping, double* predicted);
     /// Cost at the point moved by the step; INFINITY or NaN: there is none.

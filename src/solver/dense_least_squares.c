@@ -55,6 +55,18 @@ static bool dense_linearise(void* context, double* cost) {
     return finite;
 }
 
+// The decrease -g's - 1/2 s'Hs of the quadratic without damping for the step s.
+static double dense_decrease(const nsi_dense_problem* p) {
+    double decrease = 0.0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const double* row = p->H + (size_t)i * p->n;
+        double sum = p->g[i] + 0.5 * row[i] * p->step[i];
+        for (uint32_t j = 0; j < i; j++) sum += row[j] * p->step[j];
+        decrease -= sum * p->step[i];
+    }
+    return decrease;
+}
+
 // The step to the minimum of the damped quadratic and the penalty (Lee, Sun & Saunders 2014). In terms
 // of y = x + step the model is 1/2 y'Sy + b'y, b = g - Sx.
 static bool dense_solve_penalised(nsi_dense_problem* p, double max_diagonal, double* predicted) {
@@ -78,18 +90,10 @@ static bool dense_solve_penalised(nsi_dense_problem* p, double max_diagonal, dou
     memcpy(p->trial, p->x, n * sizeof *p->trial);
     if (!nsi_proximal_quadratic(n, p->S, p->linear, p->trial, &options)) return false;
 
-    // Predicted decrease: penalty, linear and quadratic part. The off-diagonal part counts twice.
-    *predicted = nsi_penalty(&p->options, p->x) - nsi_penalty(&p->options, p->trial);
-    for (uint32_t i = 0; i < n; i++) {
-        // The step relative to the current point.
-        p->step[i] = p->trial[i] - p->x[i];
-        *predicted -= p->g[i] * p->step[i];
-        for (uint32_t j = 0; j < i; j++) {
-            *predicted -= p->S[(size_t)i * n + j] * p->step[i] * p->step[j];
-        }
-        // Diagonal part.
-        *predicted -= 0.5 * p->S[(size_t)i * n + i] * p->step[i] * p->step[i];
-    }
+    // The step relative to the current point.
+    for (uint32_t i = 0; i < n; i++) p->step[i] = p->trial[i] - p->x[i];
+    *predicted =
+        nsi_penalty(&p->options, p->x) - nsi_penalty(&p->options, p->trial) + dense_decrease(p);
     return true;
 }
 
@@ -113,11 +117,8 @@ static bool dense_solve(void* context, double damping, double* predicted) {
         if (!nsi_dense_cholesky(n, p->S, 1)) return false;
         nsi_dense_cholesky_solve(n, p->S, 1, p->step);
     }
-    // Half the slope along the step is what an undamped quadratic would gain.
-    double slope = 0.0;
-    for (uint32_t i = 0; i < n; i++) slope += p->g[i] * p->step[i];
-    *predicted = -0.5 * slope;
-    return isfinite(slope);
+    *predicted = dense_decrease(p);
+    return isfinite(*predicted);
 }
 
 static double dense_trial_cost(void* context) {

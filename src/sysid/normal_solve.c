@@ -205,6 +205,7 @@ static bool is_too_long(const nsi_objective* e) {
 // Gauss-Newton step (Lee, Sun & Saunders 2014, Proximal Newton-type methods). In terms of the weights
 // x = w + step the model is 1/2 x'Sx + b'x, b = -Sw - r, with r the right-hand side, which is in
 // `step` and replaced.
+// `predicted` receives the decrease of the penalty alone.
 static bool solve_with_penalty(nsi_objective* e, double* predicted) {
     nsi_normal* m = &e->normal;
     uint32_t n = e->n;
@@ -230,29 +231,59 @@ static bool solve_with_penalty(nsi_objective* e, double* predicted) {
     options.step = most > 0.0 ? 1.0 / most : 1.0;
     if (!nsi_proximal_quadratic(n, m->S, m->b, m->x, &options)) return false;
 
-    // The decrease that the model promises.
+    // The step, and what it gains of the penalty.
     *predicted = before - nsi_penalty(&e->penalty, m->x);
     for (uint32_t i = 0; i < n; i++) {
-        double right = m->step[i];
         m->step[i] = m->x[i] - (i < e->nz ? 0.0 : e->point.w[i - e->nz]);
-        *predicted += right * m->step[i];
-        for (uint32_t j = 0; j < i; j++) {
-            *predicted -= m->S[(size_t)i * n + j] * m->step[i] * m->step[j];
-        }
-        *predicted -= 0.5 * m->S[(size_t)i * n + i] * m->step[i] * m->step[i];
     }
     return true;
 }
 
+// The decrease -g's - 1/2 s'Hs of the quadratic without damping for the step s of numbers and initial states.
+// Half the slope would be that of the damped one, and only where no bound stops the step.
+static double model_decrease(const nsi_objective* e) {
+    const nsi_normal* m = &e->normal;
+    uint32_t n = e->n, nt = e->nt;
+    double slope = 0.0, bend = 0.0; // g's and s'Hs
+
+    // Numbers.
+    for (uint32_t i = 0; i < n; i++) {
+        const double* row = m->H + (size_t)i * n;
+        double sum = 0.5 * row[i] * m->step[i];
+        for (uint32_t j = 0; j < i; j++) sum += row[j] * m->step[j];
+        slope += m->g[i] * m->step[i];
+        bend += 2.0 * sum * m->step[i];
+    }
+
+    // Initial states: with themselves, with numbers, and with the start of the next window.
+    for (uint32_t w = 0; w < e->windows.count; w++) {
+        size_t at = (size_t)w * nt;
+        const double* x = m->step_x + at;
+        for (uint32_t i = 0; i < nt; i++) {
+            const double *own = m->Hxx + (at + i) * nt, *cross = m->Hxn + (at + i) * n;
+            double sum = 0.5 * own[i] * x[i];
+            for (uint32_t j = 0; j < i; j++) sum += own[j] * x[j];
+            for (uint32_t j = 0; j < n; j++) sum += cross[j] * m->step[j];
+            for (uint32_t j = 0; nsi_is_tied(e, w) && j < nt; j++) {
+                sum += m->Hnext[(at + i) * nt + j] * x[nt + j];
+            }
+            slope += m->gx[at + i] * x[i];
+            bend += 2.0 * sum * x[i];
+        }
+    }
+    return -slope - 0.5 * bend;
+}
+
 bool nsi_objective_solve(nsi_objective* e, double damping, double* predicted) {
     nsi_normal* m = &e->normal;
-    uint32_t n = e->n, rows = e->windows.count * e->nt;
+    uint32_t n = e->n;
     if (!nsi_normal_reduce(e, damping)) return false;
     damp(e, damping);
     if (e->penalty.ngroup > 0) {
         bool solved = solve_with_penalty(e, predicted);
         if (!solved || is_too_long(e)) return false;
         back_substitute(e);
+        *predicted += model_decrease(e);
         return true;
     }
     bool bounded = nsi_has_bounded_numbers(e);
@@ -264,11 +295,8 @@ bool nsi_objective_solve(nsi_objective* e, double damping, double* predicted) {
     }
     if (is_too_long(e)) return false;
     back_substitute(e);
-    // Half the slope along the step is what an undamped quadratic would gain.
-    double slope = 0.0;
-    for (uint32_t k = 0; k < n; k++) slope += m->g[k] * m->step[k];
-    for (uint32_t k = 0; k < rows; k++) slope += m->gx[k] * m->step_x[k];
-    *predicted = -0.5 * slope;
+    // The linear step leads to the same values as the finished one, in which the quadratic is meant.
+    *predicted = model_decrease(e);
     if (bounded) nsi_bounded_step_finish(e);
     return true;
 }

@@ -116,7 +116,8 @@ void nsi_objective_set_active(nsi_objective* objective, const uint32_t* columns,
 bool nsi_objective_linearise(nsi_objective* objective, double* value);
 
 // The step for a damping; false when the matrix is not positive definite, or memory ran out.
-// @param predicted  receives the decrease that the quadratic model promises
+// @param predicted  receives the decrease of the quadratic model without damping, and of the penalty, for
+//                   this step
 bool nsi_objective_solve(nsi_objective* objective, double damping, double* predicted);
 
 // From now on linearising, solving and trying are those of F and N times a penalty on weights, of which

@@ -328,7 +328,8 @@ static void check_steps(nsi_objective* e, double tolerance) {
     double mean_weight = 0.0;
     for (uint32_t k = e->nz; k < e->n; k++) mean_weight += H[k * n + k] / e->nw;
     for (int trial = 0; trial < 3; trial++) {
-        double damping = (const double[]){1e-2, 1.0, 1e6}[trial], predicted, slope = 0.0;
+        double damping = (const double[]){1e-2, 1.0, 1e6}[trial], predicted, slope = 0.0,
+               bend = 0.0;
         assert_true(nsi_objective_linearise(e, &value));
         assert_true(nsi_objective_solve(e, damping, &predicted));
         memcpy(A, H, (size_t)n * n * sizeof *A);
@@ -344,6 +345,7 @@ static void check_steps(nsi_objective* e, double tolerance) {
         for (uint32_t k = 0; k < n; k++) {
             double found = k < e->n ? linear_step(e, k) : e->normal.step_x[k - e->n];
             slope += g[k] * x[k];
+            for (uint32_t i = 0; i < n; i++) bend += x[i] * H[i * n + k] * x[k];
             if (!(fabs(found - x[k]) <= tolerance * length)) {
                 fail_msg("damping %g, unknown %u of %u (%u per window): step %.10g, dense %.10g",
                          damping, k, n, nt, found, x[k]);
@@ -352,7 +354,8 @@ static void check_steps(nsi_objective* e, double tolerance) {
             double unit = k >= e->nz && k < e->n ? mean_weight : H[k * n + k];
             if (damping == 1e6) assert_true(fabs(found * damping * unit + g[k]) <= 1e-4 * largest);
         }
-        assert_true(fabs(predicted + 0.5 * slope) <= tolerance * fabs(slope));
+        // The decrease of the quadratic without damping.
+        assert_true(fabs(predicted + slope + 0.5 * bend) <= tolerance * fabs(slope));
     }
     free_kept(&at);
     free(weights);
