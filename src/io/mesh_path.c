@@ -268,7 +268,12 @@ static bool find_exactly(finder* f, const char* folder) {
             return false;
         }
     }
-    return attempt(f, *at ? at : "/", *at ? strlen(at) : 1, "");
+
+    // As it is named, from the folder: results copy such files with their model.
+    char ups[NSI_MESH_MAX_PATH] = "";
+    if (f->up >= sizeof ups / 3) return false;
+    for (uint32_t k = 0; k < f->up; k++) memcpy(ups + 3 * (size_t)k, "../", 4);
+    return attempt(f, folder, strlen(folder), ups);
 }
 
 static bool find_relative(finder* f) {
