@@ -272,11 +272,16 @@ NS_API ns_site_def ns_default_site_def(void);
 
 /// What a tendon is made of. Either each part names a joint with an axis, and the length is the sum of
 /// coefficient * q (a fixed tendon); or parts are sites, and pulleys between them, and the length is the sum of the
-/// distances between successive sites of a branch, divided by the divisor of its pulley (a spatial tendon).
+/// distances between successive sites of a branch, divided by the divisor of its pulley (a spatial tendon). Between two
+/// sites it can wrap around a geometry: a sphere, or a cylinder, whose ends do not count.
 typedef struct ns_tendon_part {
     const char* joint; ///< of a fixed tendon
-    const char* site;  ///< of a spatial one; neither: a pulley, at which a new branch begins
+    const char* site;  ///< of a spatial one
     double factor;     ///< coefficient of a joint, divisor (positive) of a pulley
+    const char* geom;  ///< of a spatial one; neither joint, site nor geometry: a pulley, at which a
+                       ///< new branch begins
+    const char* side;  ///< of a geometry: NULL, or a site on whose side the tendon passes; when it
+                       ///< is inside, the tendon passes through the inside. Default NULL
 } ns_tendon_part;
 
 /// Choose automatically: the length at which all joints are at their `rest`.

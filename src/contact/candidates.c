@@ -35,19 +35,11 @@ nsi_shape nsi_geom_shape(const nsi_robot* robot, const nsi_link_pose* pose, uint
     const nsi_geom* geom = &robot->model->geoms[number];
     const ns_expr* p = robot->param + geom->param;
 
-    // Orientation: of the file, then a rotation by parameters, traced only where it is not zero.
-    const double* q = geom->def.pose.quaternion;
-    quat turn = {ns_const(q[0]), ns_const(q[1]), ns_const(q[2]), ns_const(q[3])};
-    vec3 more = v3(p[NSI_GEOM_ROTATION], p[NSI_GEOM_ROTATION + 1], p[NSI_GEOM_ROTATION + 2]);
-    bool turned = false;
-    for (int k = 0; k < 3; k++) turned = turned || !nsi_is_zero_constant(robot, more.e[k]);
-    if (turned) turn = q_mul(turn, q_exp(more));
-
     // Shape in the frame of its link; sizes that are no parameters are constants.
+    nsi_link_pose place = nsi_geom_place(robot, number);
     nsi_shape shape = {.type = geom->def.type,
-                       .R = m3_from_quat(turn),
-                       .position =
-                           v3(p[NSI_GEOM_ORIGIN], p[NSI_GEOM_ORIGIN + 1], p[NSI_GEOM_ORIGIN + 2]),
+                       .R = place.R,
+                       .position = place.position,
                        .nvertex = geom->def.nvertex,
                        .vertices = geom->def.vertices,
                        .nrow = geom->def.nrow,

@@ -43,6 +43,23 @@ void nsi_link_turns(const nsi_robot* robot, quat* turn) {
     }
 }
 
+nsi_link_pose nsi_geom_place(const nsi_robot* robot, uint32_t number) {
+    const nsi_geom* geom = &robot->model->geoms[number];
+    const double *p = geom->def.pose.position, *q = geom->def.pose.quaternion;
+    vec3 position = v3_const(p[0], p[1], p[2]);
+    quat turn = {ns_const(q[0]), ns_const(q[1]), ns_const(q[2]), ns_const(q[3])};
+    if (geom->param == NSI_NONE) return (nsi_link_pose){m3_from_quat(turn), position};
+
+    // Orientation: of the file, then a rotation by parameters, traced only where it is not zero.
+    const ns_expr* x = robot->param + geom->param;
+    position = v3(x[NSI_GEOM_ORIGIN], x[NSI_GEOM_ORIGIN + 1], x[NSI_GEOM_ORIGIN + 2]);
+    vec3 more = v3(x[NSI_GEOM_ROTATION], x[NSI_GEOM_ROTATION + 1], x[NSI_GEOM_ROTATION + 2]);
+    bool turned = false;
+    for (int k = 0; k < 3; k++) turned = turned || !nsi_robot_is_zero(robot, more.e[k]);
+    if (turned) turn = q_mul(turn, q_exp(more));
+    return (nsi_link_pose){m3_from_quat(turn), position};
+}
+
 nsi_link_pose nsi_surface_pose(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t link) {
     nsi_link_pose at = pose[link];
     if (!robot->pose_change) return at;

@@ -1,6 +1,7 @@
 // Transmissions of actuators, and tendons: lengths and moments. The velocity is moment . qd.
 
 #include "dyn/transmission.h"
+#include "math/wrap.h"
 
 ns_expr nsi_actuator_param_of(const ns_model* model, const ns_expr* param, uint32_t actuator,
                               uint32_t which) {
@@ -177,31 +178,88 @@ static void trace_joints(const nsi_robot* robot, const nsi_tendon* tendon, nsi_t
     }
 }
 
+// One piece of a tendon, from a point of one body to one of another, where `there` is not 0: its length, and
+// what it pulls.
+static ns_expr add_piece(const nsi_robot* robot, const nsi_link_pose* pose, uint32_t from_body,
+                         vec3 from, uint32_t to_body, vec3 to, ns_expr there, ns_expr scale,
+                         ns_expr* moment) {
+    // The unit vector is zero where the two points are one.
+    vec3 way = v3_sub(to, from), unit;
+    ns_normalize(3, way.e, unit.e);
+    ns_expr length = v3_dot(unit, way), zero = ns_const(0.0);
+    for (int k = 0; k < 3; k++) {
+        unit.e[k] = ns_select(there, ns_mul(scale, unit.e[k]), zero);
+    }
+    add_wrench(robot, pose, to_body, from_body, to, unit, NULL, moment);
+    add_wrench(robot, pose, from_body, to_body, from, v3_neg(unit), NULL, moment);
+    return ns_select(there, ns_mul(scale, length), zero);
+}
+
+// Around a geometry, where the tendon touches it.
+static ns_expr add_wrapped(const nsi_robot* robot, const nsi_link_pose* pose,
+                           const nsi_tendon_part* parts, ns_expr scale, ns_expr* moment) {
+    const nsi_tendon_part* around = parts;
+    const nsi_geom* geom = &robot->model->geoms[around->geom];
+    uint32_t from_body = body_of_site(robot, around[-1].site);
+    uint32_t to_body = body_of_site(robot, around[1].site);
+    uint32_t geom_body = geom->link == NSI_NONE ? NSI_NONE : robot->place[geom->link].body;
+    vec3 from = nsi_site_pose(robot, pose, around[-1].site).position;
+    vec3 to = nsi_site_pose(robot, pose, around[1].site).position;
+
+    // All in the geometry's frame. A site of the same link does not move there.
+    nsi_link_pose place = nsi_geom_place(robot, around->geom), at = place;
+    if (geom->link != NSI_NONE) {
+        const nsi_link_pose* link = &pose[geom->link];
+        at.R = m3_mul(link->R, place.R);
+        at.position = v3_add(link->position, m3_apply(link->R, place.position));
+    }
+    vec3 ends[2] = {m3_apply_t(at.R, v3_sub(from, at.position)),
+                    m3_apply_t(at.R, v3_sub(to, at.position))};
+    vec3 side = v3_zero();
+    if (around->side != NSI_NONE) {
+        const nsi_model_site* site = &robot->model->sites[around->side];
+        const double* p = site->def.pose.position;
+        bool fixed = site->link == geom->link;
+        side =
+            fixed ? v3_const(p[0], p[1], p[2]) : nsi_site_pose(robot, pose, around->side).position;
+        side = fixed ? m3_apply_t(place.R, v3_sub(side, place.position))
+                     : m3_apply_t(at.R, v3_sub(side, at.position));
+    }
+    ns_expr radius = geom->param == NSI_NONE ? ns_const(geom->def.size[0])
+                                             : robot->param[geom->param + NSI_GEOM_SIZE];
+    nsi_wrap wrap = nsi_wrap_path(geom->def.type == NS_GEOM_SPHERE, radius, ends[0], ends[1],
+                                  around->side == NSI_NONE ? NULL : &side);
+
+    // Either straight, or to the surface, along it and away from it.
+    vec3 first = v3_add(at.position, m3_apply(at.R, wrap.first));
+    vec3 second = v3_add(at.position, m3_apply(at.R, wrap.second));
+    ns_expr sum = ns_select(wrap.wraps, ns_mul(scale, wrap.length), ns_const(0.0));
+    sum = ns_add(sum, add_piece(robot, pose, from_body, from, to_body, to, ns_not(wrap.wraps),
+                                scale, moment));
+    sum = ns_add(
+        sum, add_piece(robot, pose, from_body, from, geom_body, first, wrap.wraps, scale, moment));
+    return ns_add(
+        sum, add_piece(robot, pose, geom_body, second, to_body, to, wrap.wraps, scale, moment));
+}
+
 static void trace_sites(const nsi_robot* robot, const nsi_link_pose* pose, const nsi_tendon* tendon,
                         nsi_transmission* t) {
-    uint32_t last = NSI_NONE;
-    vec3 before = v3_zero();
+    // From each site to the next one of the branch, or around what is between them.
     double divisor = 1.0;
-    for (uint32_t k = 0; k < tendon->def.npart; k++) {
-        const nsi_tendon_part* part = &tendon->parts[k];
-        if (part->site == NSI_NONE) {
-            divisor = part->factor, last = NSI_NONE;
-            continue;
+    for (uint32_t k = 0; k + 1 < tendon->def.npart; k++) {
+        const nsi_tendon_part *part = &tendon->parts[k], *next = part + 1;
+        bool is_pulley = part->site == NSI_NONE && part->geom == NSI_NONE;
+        if (is_pulley) divisor = part->factor;
+        ns_expr scale = ns_const(1.0 / divisor), more = ns_const(0.0);
+        if (part->geom != NSI_NONE) {
+            more = add_wrapped(robot, pose, part, scale, t->moment);
+        } else if (!is_pulley && next->site != NSI_NONE) {
+            vec3 from = nsi_site_pose(robot, pose, part->site).position;
+            vec3 to = nsi_site_pose(robot, pose, next->site).position;
+            more = add_piece(robot, pose, body_of_site(robot, part->site), from,
+                             body_of_site(robot, next->site), to, ns_const(1.0), scale, t->moment);
         }
-        vec3 at = nsi_site_pose(robot, pose, part->site).position;
-        if (last != NSI_NONE) {
-            // The unit vector is zero where the two sites are one.
-            ns_expr scale = ns_const(1.0 / divisor);
-            vec3 way = v3_sub(at, before), unit;
-            ns_normalize(3, way.e, unit.e);
-            uint32_t body = body_of_site(robot, part->site), other = body_of_site(robot, last);
-            t->length = ns_add(t->length, ns_mul(scale, v3_dot(unit, way)));
-            vec3 along = v3_scale(scale, unit);
-            add_wrench(robot, pose, body, other, at, along, NULL, t->moment);
-            add_wrench(robot, pose, other, body, before, v3_neg(along), NULL, t->moment);
-        }
-        before = at;
-        last = part->site;
+        t->length = ns_add(t->length, more);
     }
 }
 

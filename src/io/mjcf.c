@@ -11,7 +11,7 @@
 //             extension: the contact law of a pair and its parameters
 //   equality  joint, connect, weld (mjcf_equality.c)
 //   keyframe  key: qpos, qvel, ctrl (mjcf_keyframe.c)
-//   tendon    fixed; spatial with sites and pulleys (mjcf_tendon.c)
+//   tendon    fixed; spatial with sites, geoms and pulleys (mjcf_tendon.c)
 //   sensor    those of ns_sensor_type (mjcf_sensor.c)
 //   actuator  motor, position, velocity, intvelocity, damper, general (mjcf_actuator.c)
 //

@@ -33,8 +33,16 @@ bool nsi_mjcf_add_sites(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class
 
 typedef NSI_ARRAY(ns_tendon_part) tendon_parts;
 
-// The joints of a fixed tendon, or the sites and pulleys of a spatial one. `known` is false, with a note,
-// when it wraps around geoms.
+// Can a tendon wrap around this geom? NULL, or why not.
+static const char* obstacle_fault(const nsi_mjcf* m, const char* geom) {
+    if (!nsi_model_builder_has_geom(m->reader->builder, geom)) return "is not represented";
+    ns_geom_type type = nsi_model_builder_geom_type(m->reader->builder, geom);
+    bool round = type == NS_GEOM_SPHERE || type == NS_GEOM_CYLINDER;
+    return round ? NULL : "is neither a sphere nor a cylinder";
+}
+
+// The joints of a fixed tendon, or the sites, geoms and pulleys of a spatial one. `known` is false, with a
+// note, when it wraps around a geom that it cannot.
 static bool read_parts(nsi_mjcf* m, const nsi_xml_element* element, tendon_parts* parts,
                        bool* known) {
     *known = true;
@@ -42,15 +50,21 @@ static bool read_parts(nsi_mjcf* m, const nsi_xml_element* element, tendon_parts
         ns_tendon_part part = {.factor = 1.0};
         nsi_mjcf_item c = nsi_mjcf_plain(e);
         bool joint = strcmp(e->name, "joint") == 0, site = strcmp(e->name, "site") == 0;
-        if (strcmp(e->name, "geom") == 0) {
+        bool geom = strcmp(e->name, "geom") == 0;
+        if (!joint && !site && !geom && strcmp(e->name, "pulley") != 0) continue; // noted already
+        if (joint && !nsi_reader_required(m->reader, e, "joint", &part.joint)) return false;
+        if (site && !nsi_reader_required(m->reader, e, "site", &part.site)) return false;
+        if (geom && !nsi_reader_required(m->reader, e, "geom", &part.geom)) return false;
+        part.side = nsi_xml_value(e, "sidesite");
+        const char* fault = geom ? obstacle_fault(m, part.geom) : NULL;
+        if (fault) {
             *known = false;
             return nsi_reader_note(
                 m->reader, element,
-                "wraps around a geom and is not represented; changes the motion");
+                "is not represented: it wraps around geom \"%.100s\", which %s; changes the "
+                "motion",
+                part.geom, fault);
         }
-        if (!joint && !site && strcmp(e->name, "pulley") != 0) continue; // noted already
-        if (joint && !nsi_reader_required(m->reader, e, "joint", &part.joint)) return false;
-        if (site && !nsi_reader_required(m->reader, e, "site", &part.site)) return false;
         if (!nsi_mjcf_number(m, c, joint ? "coef" : "divisor", &part.factor)) return false;
         if (!nsi_array_push(&m->reader->allocator, parts, part)) {
             return nsi_reader_fail_nomem(m->reader);

@@ -63,6 +63,10 @@ bool nsi_model_builder_has_geom(const ns_model_builder* builder, const char* nam
     return nsi_builder_find_geom(builder, name) != NSI_NONE;
 }
 
+ns_geom_type nsi_model_builder_geom_type(const ns_model_builder* builder, const char* name) {
+    return builder->geoms.data[nsi_builder_find_geom(builder, name)].def.type;
+}
+
 bool nsi_model_builder_has_ground(const ns_model_builder* builder) {
     for (uint32_t i = 0; i < builder->geoms.count; i++) {
         const nsi_geom* geom = &builder->geoms.data[i];

@@ -39,17 +39,48 @@ static ns_status check_tendon_numbers(const ns_tendon_def* def, ns_error* error)
     return NS_OK;
 }
 
+// A geometry between two sites, and the site on whose side the tendon passes.
+static ns_status resolve_obstacle(const ns_model_builder* builder, const ns_tendon_def* def,
+                                  uint32_t k, nsi_tendon_part* out, ns_error* error) {
+    const ns_tendon_part* part = &def->parts[k];
+    out->geom = nsi_builder_find_geom(builder, part->geom);
+    if (out->geom == NSI_NONE) {
+        return nsi_fail(error, NS_ERR_ARGUMENT, "tendon \"%s\": there is no geometry \"%.*s\"",
+                        def->name, NSI_MODEL_MAX_NAME, part->geom);
+    }
+    ns_geom_type type = builder->geoms.data[out->geom].def.type;
+    if (type != NS_GEOM_SPHERE && type != NS_GEOM_CYLINDER) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "tendon \"%s\": geometry \"%.*s\" must be a sphere or a cylinder",
+                        def->name, NSI_MODEL_MAX_NAME, part->geom);
+    }
+    bool between = k > 0 && k + 1 < def->npart && def->parts[k - 1].site && def->parts[k + 1].site;
+    if (!between) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "tendon \"%s\": geometry \"%.*s\" must be between two sites", def->name,
+                        NSI_MODEL_MAX_NAME, part->geom);
+    }
+    if (!part->side) return NS_OK;
+    out->side = nsi_builder_find_site(builder, part->side);
+    if (out->side != NSI_NONE) return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "tendon \"%s\": there is no site \"%.*s\"", def->name,
+                    NSI_MODEL_MAX_NAME, part->side);
+}
+
 // What a part names, and whether it suits the other parts.
 static ns_status resolve_part(const ns_model_builder* builder, const ns_tendon_def* def, uint32_t k,
                               nsi_tendon_part* out, ns_error* error) {
     const ns_tendon_part* part = &def->parts[k];
     bool fixed = def->parts[0].joint != NULL;
     nsi_builder_part of = {"tendon", def->name};
-    *out = (nsi_tendon_part){NSI_NONE, NSI_NONE, part->factor};
-    if (fixed != (part->joint != NULL) || (part->joint && part->site)) {
+    *out = (nsi_tendon_part){NSI_NONE, NSI_NONE, part->factor, NSI_NONE, NSI_NONE};
+    int named = (part->joint != NULL) + (part->site != NULL) + (part->geom != NULL);
+    if (fixed != (part->joint != NULL) || named > 1) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
-                        "tendon \"%s\": its parts must be joints, or sites and pulleys", def->name);
+                        "tendon \"%s\": its parts must be joints, or sites, pulleys and geometries",
+                        def->name);
     }
+    if (part->geom) return resolve_obstacle(builder, def, k, out, error);
     if (part->joint) {
         out->link = nsi_builder_find_joint(builder, part->joint);
         bool found = out->link != NSI_NONE;
@@ -89,6 +120,12 @@ static ns_status keep_parts(ns_model_builder* builder, nsi_tendon* tendon, ns_er
         parts[k] = def->parts[k];
         if (parts[k].joint) parts[k].joint = builder->links.data[data[k].link].def.joint;
         if (parts[k].site) parts[k].site = builder->sites.data[data[k].site].def.name;
+        if (parts[k].geom) parts[k].geom = builder->geoms.data[data[k].geom].def.name;
+        if (data[k].geom != NSI_NONE && parts[k].side) {
+            parts[k].side = builder->sites.data[data[k].side].def.name;
+        } else {
+            parts[k].side = NULL;
+        }
     }
     def->parts = parts;
     tendon->parts = data;

@@ -150,6 +150,8 @@ static void fill_tendons(filling* f) {
             ns_tendon_part part = tendon.def.parts[k];
             part.joint = put_text(f->room, part.joint);
             part.site = put_text(f->room, part.site);
+            part.geom = put_text(f->room, part.geom);
+            part.side = put_text(f->room, part.side);
             if (!f->arrays) continue;
             f->arrays->tendon_parts[next + k] = part;
             f->arrays->tendon_part_data[next + k] = tendon.parts[k];

@@ -95,8 +95,9 @@ typedef struct nsi_model_site {
 } nsi_model_site;
 
 typedef struct nsi_tendon_part {
-    uint32_t link, site; // whose joint, or a site; both NSI_NONE: a pulley
+    uint32_t link, site; // whose joint, or a site
     double factor;
+    uint32_t geom, side; // what it wraps around, and a site; all but `side` NSI_NONE: a pulley
 } nsi_tendon_part;
 
 typedef struct nsi_tendon {
@@ -206,6 +207,9 @@ bool nsi_model_builder_has_joint(const ns_model_builder* builder, const char* na
 bool nsi_model_builder_has_actuator(const ns_model_builder* builder, const char* name);
 bool nsi_model_builder_has_tendon(const ns_model_builder* builder, const char* name);
 bool nsi_model_builder_has_geom(const ns_model_builder* builder, const char* name);
+
+// The type of a geometry that is there.
+ns_geom_type nsi_model_builder_geom_type(const ns_model_builder* builder, const char* name);
 
 // Is there a joint of this name, and is it one that does not turn or slide?
 bool nsi_model_builder_joint_has_no_axis(const ns_model_builder* builder, const char* name);

@@ -129,6 +129,37 @@ static void gradients_are_exact(void** state) {
     ns_model_free(model);
 }
 
+// Around a ball and a cylinder, to the nearer side, on the side of a site, and through a ring. The radius of
+// what is in contact is a parameter, too.
+static void gradients_of_wrapped_tendons_are_exact(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><compiler angle='radian'/><option timestep='0.003'/><worldbody>"
+        "<geom type='plane' size='1 1 1' pos='0 0 -9'/>"
+        "<site name='w' pos='-0.3 -0.02 0.06'/><body><joint name='h' axis='0 1 0.2'/>"
+        "<inertial pos='0.1 0 0.05' mass='1.2' diaginertia='0.02 0.03 0.025'/>"
+        "<geom name='ball' size='0.1' pos='0 0.01 0.02'/><site name='s1' pos='0.3 0.05 0.02'/>"
+        "<site name='up' pos='0 0 0.4'/><site name='in' pos='0.02 0 0.02'/>"
+        "<body pos='0.4 0 0'><joint name='b' type='ball'/>"
+        "<inertial pos='0.02 0.03 0.1' mass='0.5' diaginertia='0.06 0.08 0.07'/>"
+        "<geom name='pin' type='cylinder' size='0.05 0.1' euler='1.5 0.1 0.2'/>"
+        "<site name='s2' pos='0.2 0.05 0.05'/></body></body></worldbody><tendon>"
+        "<spatial name='s' stiffness='20' damping='1' frictionloss='0.2'><site site='w'/>"
+        "<geom geom='ball'/><site site='s1'/><geom geom='pin' sidesite='up'/><site site='s2'/>"
+        "</spatial><spatial name='r' stiffness='10' springlength='0.1'><site site='w'/>"
+        "<geom geom='ball' sidesite='in'/><site site='s1'/></spatial></tendon></mujoco>");
+    static const char* const acting[] = {"tendon/*/stiffness", "tendon/*/rest", "geom/ball/radius",
+                                         NULL};
+    static const ns_integrator integrators[] = {NS_INTEGRATOR_EULER, NS_INTEGRATOR_RK4};
+    for (int n = 0; n < 2; n++) {
+        ns_system_options options = ns_default_system_options();
+        options.integrator = (int)integrators[n];
+        options.contact = NS_CONTACT_SPRING;
+        gradients_agree(model, options, "tendon/**", acting, 10);
+    }
+    ns_model_free(model);
+}
+
 // Roll out one robot with the implicit integrator.
 // @param stiff  a value to set; NULL: none
 static void roll_out(const ns_model* model, const ns_param_value* stiff, const double* x0,
@@ -240,6 +271,7 @@ int main(void) {
         cmocka_unit_test(stiff_tendons_are_implicit),
         cmocka_unit_test(limits_are_chosen_as_those_of_joints),
         cmocka_unit_test(gradients_are_exact),
+        cmocka_unit_test(gradients_of_wrapped_tendons_are_exact),
         cmocka_unit_test(mirrored_tendons_do_the_same),
         cmocka_unit_test(mirrored_followers_have_stable_limits),
         cmocka_unit_test(saturated_drives_do_not_resist),

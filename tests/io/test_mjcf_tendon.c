@@ -35,8 +35,9 @@ static void what_is_wrong_is_said(void** state) {
     (void)state;
     ns_model* model = modelfile_parse(
         FILE_WITH("<spatial name='x'><site site='w'/><geom geom='g'/><site site='s'/></spatial>"));
-    assert_true(modelfile_notes(model, "<spatial name=\"x\"> wraps around a geom and is not "
-                                       "represented; changes the motion"));
+    assert_true(modelfile_notes(model,
+                                "<spatial name=\"x\"> is not represented: it wraps around geom "
+                                "\"g\", which is not represented; changes the motion"));
     assert_int_equal(ns_model_get_sizes(model).ntendon, 0);
     ns_model_free(model);
     assert_says(modelfile_error(FILE_WITH("<fixed/>"), NS_ERR_PARSE), "it has no parts");

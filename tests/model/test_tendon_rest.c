@@ -42,7 +42,29 @@ static void lengths_and_moments_have_closed_forms(void** state) {
     ns_model_free(model);
 }
 
+// A string around a drum of radius 0.2 on the crank's axis: two tangents, the arc between them, and the
+// radius as its moment.
+static void strings_wrap_around_drums(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><compiler angle='radian'/><worldbody><site name='w' pos='-2 0 0'/>"
+        "<site name='up' pos='0 1 0'/><geom name='drum' type='cylinder' size='0.2 1' mass='0'/>"
+        "<body><joint name='a' axis='0 0 1' springref='0.3'/><inertial pos='0 0 0' mass='1' "
+        "diaginertia='1 1 1'/><site name='p' pos='0.5 0 0'/></body></worldbody><tendon>"
+        "<spatial name='s'><pulley divisor='2'/><site site='w'/><geom geom='drum' sidesite='up'/>"
+        "<site site='p'/></spatial></tendon></mujoco>");
+    ns_error error;
+    double length, moment[1];
+    const double arc = 3.14159265358979323846 - 0.3 - acos(0.2 / 2.0) - acos(0.2 / 0.5);
+    must(nsi_tendon_at_rest(model, &model->tendons[0], &length, moment, &error), &error);
+    close_to("around the drum", length, 0.5 * (sqrt(4.0 - 0.04) + sqrt(0.25 - 0.04) + 0.2 * arc),
+             1e-14);
+    close_to("its moment", moment[0], -0.5 * 0.2, 1e-14);
+    ns_model_free(model);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lengths_and_moments_have_closed_forms)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lengths_and_moments_have_closed_forms),
+                                       cmocka_unit_test(strings_wrap_around_drums)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
