@@ -197,6 +197,10 @@ static void print_actuators(const ns_model* model, const inspect_additions* adde
             print_vector(", gain", a->gain, 3);
             print_vector(", bias", a->bias, 3);
         }
+        if (a->type == NS_ACTUATOR_MUSCLE) {
+            printf(", peak force %g N, range", a->muscle.force);
+            print_vector("", a->muscle.length_range, 2);
+        }
         if (a->dynamics != NS_DYNAMICS_NONE) {
             printf(", %s", ns_choice_name(&ns_actuator_dynamics_types, (int)a->dynamics));
             if (a->dynamics != NS_DYNAMICS_INTEGRATOR) printf(" of %g s", a->time_constant);
@@ -528,6 +532,10 @@ static void json_actuator(ns_json* j, const ns_actuator_def* a) {
     if (a->type == NS_ACTUATOR_GENERAL) {
         ns_json_numbers(j, "gain", a->gain, 3);
         ns_json_numbers(j, "bias", a->bias, 3);
+    }
+    if (a->type == NS_ACTUATOR_MUSCLE) {
+        ns_json_number(j, "peak_force", a->muscle.force);
+        ns_json_numbers(j, "length_range", a->muscle.length_range, 2);
     }
     if (a->dynamics != NS_DYNAMICS_NONE) {
         ns_json_text(j, "dynamics", ns_choice_name(&ns_actuator_dynamics_types, (int)a->dynamics));

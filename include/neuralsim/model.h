@@ -386,7 +386,9 @@ NS_API ns_sensor_def ns_default_sensor_def(void);
     X(NS_ACTUATOR_VELOCITY, "velocity", "force = kd (s - v)")                                      \
     X(NS_ACTUATOR_SERIES_ELASTIC, "series-elastic", "force = kp (u - x) + kd (du/dt - v)")         \
     X(NS_ACTUATOR_GENERAL, "general",                                                              \
-      "force = (gain0 + gain1 x + gain2 v) s + bias0 + bias1 x + bias2 v")
+      "force = (gain0 + gain1 x + gain2 v) s + bias0 + bias1 x + bias2 v")                         \
+    X(NS_ACTUATOR_MUSCLE, "muscle",                                                                \
+      "force = -F (s FL(L) FV(V) + FP(L)), of the muscle's normalised length and velocity")
 
 typedef enum ns_actuator_type { NS_ACTUATOR_TYPE_MAP(NS_CHOICE_VALUE) } ns_actuator_type;
 extern NS_API const ns_choices ns_actuator_types;
@@ -396,10 +398,27 @@ extern NS_API const ns_choices ns_actuator_types;
     X(NS_DYNAMICS_NONE, "none", "the force follows the control at once; no state")                 \
     X(NS_DYNAMICS_INTEGRATOR, "integrator", "da/dt = u")                                           \
     X(NS_DYNAMICS_FILTER, "filter", "da/dt = (u - a) / time_constant, by Euler's method")          \
-    X(NS_DYNAMICS_FILTER_EXACT, "filterexact", "the same, exact for a control held over a step")
+    X(NS_DYNAMICS_FILTER_EXACT, "filterexact", "the same, exact for a control held over a step")   \
+    X(NS_DYNAMICS_MUSCLE, "muscle",                                                                \
+      "a filter that rises and falls with its own time constants, which depend on a")
 
 typedef enum ns_actuator_dynamics { NS_DYNAMICS_MAP(NS_CHOICE_VALUE) } ns_actuator_dynamics;
 extern NS_API const ns_choices ns_actuator_dynamics_types;
+
+/// A muscle: MuJoCo's. Lengths L and velocities V are in units of the optimal length L0, where it is
+/// strongest: `length_range` of the transmission is `range` of the muscle. It pulls only.
+typedef struct ns_muscle_def {
+    double force;           ///< peak, at the optimal length without motion, N; negative: `scale`
+                            ///< over the acceleration of the joints (norm of M^-1 moment at
+                            ///< ns_link_def.reference) by a force of 1. Default -1
+    double scale;           ///< default 200
+    double range[2];        ///< operating lengths, in units of L0. Default 0.75 1.05
+    double length_range[2]; ///< of the transmission there, m or rad; must be given
+    double lmin, lmax;      ///< lengths between which it is active. Default 0.5 1.6
+    double vmax;            ///< velocity of shortening without force, L0/s. Default 1.5
+    double fpmax;           ///< passive force at the length lmax, in units of F. Default 1.3
+    double fvmax;           ///< active force when lengthened fast, in units of F. Default 1.2
+} ns_muscle_def;
 
 typedef struct ns_actuator_def {
     const char* name;  ///< NULL: "<joint>_motor", followed by its number where that is taken
@@ -433,6 +452,10 @@ typedef struct ns_actuator_def {
     double time_constant;          ///< s, positive, of filters. Default 1
     bool activation_limited;       ///< clamp the activation after each step to
     double activation_lower, activation_upper;
+
+    ns_muscle_def muscle;     ///< of a muscle
+    double deactivation_time; ///< s, positive, of a muscle's dynamics: time constant of falling;
+                              ///< time_constant is that of rising. Default 0.04
 } ns_actuator_def;
 
 /// A named state. All arrays are of the model's sizes; NULL: default coordinates, or zeros.
@@ -686,6 +709,7 @@ extern NS_API const ns_choices ns_param_transforms;
 ///   joint/<j>/axis/x..z, stiffness, rest, damping, friction, friction_velocity, armature, lower,
 ///   upper, limit_stiffness, limit_damping
 ///   actuator/<a>/gear, kp, kd; where the actuator has them: time_constant, gain/0..2, bias/0..2,
+///   peak_force, deactivation_time,
 ///   control_lower, control_upper, force_lower, force_upper, activation_lower, activation_upper
 ///   tendon/<t>/stiffness, damping, rest, slack, friction, friction_velocity, lower, upper,
 ///   limit_stiffness, limit_damping

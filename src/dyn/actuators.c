@@ -17,8 +17,17 @@ ns_expr nsi_activation_rate(const ns_model* model, const ns_expr* param, uint32_
                             ns_expr activation) {
     u = nsi_actuator_control(model, param, number, u);
     if (model->actuators[number].def.dynamics == NS_DYNAMICS_INTEGRATOR) return u;
-    return ns_div(ns_sub(u, activation),
-                  nsi_actuator_param_of(model, param, number, NSI_ACTUATOR_TIME_CONSTANT));
+    ns_expr tau = nsi_actuator_param_of(model, param, number, NSI_ACTUATOR_TIME_CONSTANT);
+    if (model->actuators[number].def.dynamics == NS_DYNAMICS_MUSCLE) {
+        // Rising is slower, and falling faster, the more of the muscle is active.
+        ns_expr zero = ns_const(0.0), one = ns_const(1.0);
+        ns_expr slow =
+            ns_add(ns_const(0.5), ns_mul(ns_const(1.5), ns_clamp(activation, zero, one)));
+        ns_expr fall = nsi_actuator_param_of(model, param, number, NSI_ACTUATOR_DEACTIVATION_TIME);
+        u = ns_clamp(u, zero, one);
+        tau = ns_select(ns_gt(u, activation), ns_mul(tau, slow), ns_div(fall, slow));
+    }
+    return ns_div(ns_sub(u, activation), tau);
 }
 
 ns_expr nsi_activation_after(const ns_model* model, const ns_expr* param, uint32_t number,
@@ -49,6 +58,66 @@ static ns_expr affine(const nsi_robot* robot, const ns_expr* c, const nsi_transm
     return sum;
 }
 
+// ---- muscles ---------------------------------------------------------------------------------
+// The curves of MuJoCo's muscle, of normalised length and velocity; pieces of parabolas that join smoothly.
+
+static ns_expr square_of(double scale, ns_expr x) {
+    return ns_mul(ns_const(scale), ns_mul(x, x));
+}
+
+// (L - from) / (to - from)
+static ns_expr share(ns_expr length, double from, double to) {
+    return ns_mul(ns_const(1.0 / (to - from)), ns_sub(length, ns_const(from)));
+}
+
+// How strong it is at a length: 1 at the optimal one, 0 from lmin and lmax on.
+static ns_expr active_length(const ns_muscle_def* m, ns_expr length) {
+    double rise = 0.5 * (m->lmin + 1.0), fall = 0.5 * (1.0 + m->lmax);
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0);
+    ns_expr up = square_of(0.5, share(length, m->lmin, rise));
+    ns_expr top = ns_sub(one, square_of(0.5, share(length, 1.0, rise)));
+    ns_expr past = ns_sub(one, square_of(0.5, share(length, 1.0, fall)));
+    ns_expr down = square_of(0.5, share(length, m->lmax, fall));
+    ns_expr f = ns_select(ns_le(length, ns_const(m->lmax)), down, zero);
+    f = ns_select(ns_le(length, ns_const(fall)), past, f);
+    f = ns_select(ns_le(length, one), top, f);
+    f = ns_select(ns_le(length, ns_const(rise)), up, f);
+    return ns_select(ns_ge(length, ns_const(m->lmin)), f, zero);
+}
+
+// How its velocity, positive when it is lengthened, changes that.
+static ns_expr active_velocity(const ns_muscle_def* m, ns_expr velocity) {
+    double more = m->fvmax - 1.0;
+    ns_expr zero = ns_const(0.0), one = ns_const(1.0), most = ns_const(m->fvmax);
+    ns_expr pulled = square_of(1.0 / more, ns_sub(ns_const(more), velocity));
+    ns_expr f = ns_select(ns_le(velocity, ns_const(more)), ns_sub(most, pulled), most);
+    f = ns_select(ns_le(velocity, zero), square_of(1.0, ns_add(velocity, one)), f);
+    return ns_select(ns_gt(velocity, ns_neg(one)), f, zero);
+}
+
+// What it resists stretching with, active or not.
+static ns_expr passive_length(const ns_muscle_def* m, ns_expr length) {
+    double bend = 0.5 * (1.0 + m->lmax);
+    ns_expr x = share(length, 1.0, bend), zero = ns_const(0.0);
+    ns_expr straight = ns_sub(x, ns_const(0.5));
+    ns_expr f = ns_select(ns_le(length, ns_const(bend)), square_of(0.5, x), straight);
+    f = ns_mul(ns_const(m->fpmax), f);
+    return ns_select(ns_gt(length, ns_const(1.0)), f, zero);
+}
+
+static ns_expr muscle_force(const ns_muscle_def* m, ns_expr peak, const nsi_transmission* t,
+                            ns_expr s) {
+    double optimal = (m->length_range[1] - m->length_range[0]) / (m->range[1] - m->range[0]);
+    ns_expr length =
+        ns_add(ns_const(m->range[0]),
+               ns_mul(ns_const(1.0 / optimal), ns_sub(t->length, ns_const(m->length_range[0]))));
+    ns_expr velocity = ns_mul(ns_const(1.0 / (optimal * m->vmax)), t->velocity);
+    ns_expr active = ns_mul(s, ns_mul(active_length(m, length), active_velocity(m, velocity)));
+    return ns_neg(ns_mul(peak, ns_add(active, passive_length(m, length))));
+}
+
+// ---- laws ------------------------------------------------------------------------------------
+
 // The force of an actuator's law at the input s; of series-elastic ones that is the motor's angle.
 static ns_expr actuator_law(const nsi_robot* robot, uint32_t number, const nsi_transmission* t,
                             ns_expr s, ns_expr motor, double dt) {
@@ -69,6 +138,8 @@ static ns_expr actuator_law(const nsi_robot* robot, uint32_t number, const nsi_t
                       *bias = p + a->slot[NSI_ACTUATOR_BIAS];
         return ns_add(ns_mul(affine(robot, gain, t), s), affine(robot, bias, t));
     }
+    case NS_ACTUATOR_MUSCLE:
+        return muscle_force(&a->def.muscle, p[a->slot[NSI_ACTUATOR_PEAK_FORCE]], t, s);
     }
     return s;
 }

@@ -13,7 +13,7 @@
 //   keyframe  key: qpos, qvel, ctrl (mjcf_keyframe.c)
 //   tendon    fixed; spatial with sites, geoms and pulleys (mjcf_tendon.c)
 //   sensor    those of ns_sensor_type (mjcf_sensor.c)
-//   actuator  motor, position, velocity, intvelocity, damper, general (mjcf_actuator.c)
+//   actuator  motor, position, velocity, intvelocity, damper, cylinder, muscle, general (mjcf_actuator.c)
 //
 // Everything else is listed as ignored. How bodies become links:
 //
@@ -154,16 +154,21 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      ACTUATOR_CHANGING},
     {in_actuators, "velocity", NSI_MJCF_ACTUATOR " kv", ACTUATOR_CHANGING},
     {in_actuators, "general",
-     NSI_MJCF_ACTUATOR " gaintype gainprm biastype biasprm dyntype dynprm " ACTIVATION,
+     NSI_MJCF_ACTUATOR " gaintype gainprm biastype biasprm dyntype dynprm lengthrange " ACTIVATION,
      ACTUATOR_CHANGING},
     {in_actuators, "intvelocity", NSI_MJCF_ACTUATOR " kp kv dampratio inheritrange " ACTIVATION,
      ACTUATOR_CHANGING},
     {in_actuators, "damper", NSI_MJCF_ACTUATOR " kv", ACTUATOR_CHANGING},
+    {in_actuators, "cylinder", NSI_MJCF_ACTUATOR " timeconst area diameter bias",
+     ACTUATOR_CHANGING},
+    {in_actuators, "muscle",
+     NSI_MJCF_ACTUATOR " lengthrange timeconst range force scale lmin lmax vmax fpmax fvmax",
+     ACTUATOR_CHANGING " tausmooth"},
     {NULL, NULL, NULL, NULL},
 };
 
 // Not read though they change the motion.
-static const char changing[] = "flex adhesion muscle cylinder plugin dcmotor";
+static const char changing[] = "flex adhesion plugin dcmotor";
 // Without these the model would lack bodies.
 static const char refused[] = "composite flexcomp attach";
 

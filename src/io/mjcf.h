@@ -30,6 +30,8 @@ typedef enum nsi_mjcf_kind {
     NSI_MJCF_GENERAL,
     NSI_MJCF_INTVELOCITY,
     NSI_MJCF_DAMPER,
+    NSI_MJCF_CYLINDER,
+    NSI_MJCF_MUSCLE,
     NSI_MJCF_KINDS
 } nsi_mjcf_kind;
 

@@ -5,7 +5,7 @@
 
 #include "io/mjcf.h"
 
-enum { FIXED, AFFINE, NOT_READ }; // gain types; biases are none, affine and so on
+enum { FIXED, AFFINE, MUSCLE, NOT_READ }; // gain types; biases are none, affine and so on
 
 static bool read_fixed_numbers(nsi_mjcf* m, nsi_mjcf_item c, const char* attribute,
                                double out[10]) {
@@ -37,6 +37,23 @@ static void choose_law(const double gain[3], const double bias[3], ns_actuator_d
     }
 }
 
+// MuJoCo's parameters of a muscle, in its order. `bias` has the same of its passive force; NULL: none.
+static bool choose_muscle(const double gain[9], const double* bias, ns_actuator_def* def) {
+    for (int k = 0; bias && k < 9; k++) {
+        if (bias[k] != gain[k]) return false;
+    }
+    def->type = NS_ACTUATOR_MUSCLE;
+    def->muscle = (ns_muscle_def){.range = {gain[0], gain[1]},
+                                  .force = gain[2],
+                                  .scale = gain[3],
+                                  .lmin = gain[4],
+                                  .lmax = gain[5],
+                                  .vmax = gain[6],
+                                  .fpmax = bias ? gain[7] : 0.0,
+                                  .fvmax = gain[8]};
+    return true;
+}
+
 static bool read_general(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, bool* known) {
     static const char* const gains[] = {"fixed", "affine", "muscle", "user", "dcmotor", NULL};
     static const char* const biases[] = {"none", "affine", "muscle", "user", "dcmotor", NULL};
@@ -57,11 +74,57 @@ static bool read_general(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, boo
     // Numbers that the types do not use are ignored.
     if (gaintype == FIXED) gain[1] = gain[2] = 0.0;
     if (biastype == 0) bias[0] = bias[1] = bias[2] = 0.0;
-    *known = gaintype < NOT_READ && biastype < NOT_READ && dyntype <= NS_DYNAMICS_FILTER_EXACT;
+    *known = gaintype < NOT_READ && biastype < NOT_READ && dyntype <= NS_DYNAMICS_MUSCLE;
     if (!*known) return true;
-    choose_law(gain, bias, def);
+    if (gaintype == MUSCLE) {
+        *known = biastype != AFFINE && choose_muscle(gain, biastype == 0 ? NULL : bias, def);
+    } else if (biastype == MUSCLE) {
+        *known = false; // a passive muscle with another gain
+    } else {
+        choose_law(gain, bias, def);
+    }
     def->dynamics = (ns_actuator_dynamics)dyntype;
     def->time_constant = constants[0];
+    if (dyntype == NS_DYNAMICS_MUSCLE) def->deactivation_time = constants[1];
+    return true;
+}
+
+// A hydraulic or pneumatic cylinder: filtered pressure times area.
+static bool read_cylinder(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def) {
+    double area = 1.0, diameter = 0.0, bias[3] = {0.0};
+    uint32_t count;
+    def->dynamics = NS_DYNAMICS_FILTER;
+    if (!nsi_mjcf_number(m, c, "timeconst", &def->time_constant) ||
+        !nsi_mjcf_number(m, c, "area", &area) || !nsi_mjcf_number(m, c, "diameter", &diameter) ||
+        !nsi_mjcf_numbers(m, c, "bias", 1, 3, bias, &count)) {
+        return false;
+    }
+    if (diameter > 0.0) area = 0.25 * 3.14159265358979323846 * diameter * diameter;
+    const double gain[3] = {area, 0.0, 0.0};
+    choose_law(gain, bias, def);
+    return true;
+}
+
+static bool read_muscle(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def) {
+    ns_muscle_def* muscle = &def->muscle;
+    double constants[2] = {0.01, 0.04};
+    uint32_t count;
+    const struct {
+        const char* name;
+        double* value;
+    } numbers[] = {{"force", &muscle->force}, {"scale", &muscle->scale}, {"lmin", &muscle->lmin},
+                   {"lmax", &muscle->lmax},   {"vmax", &muscle->vmax},   {"fpmax", &muscle->fpmax},
+                   {"fvmax", &muscle->fvmax}};
+    def->type = NS_ACTUATOR_MUSCLE;
+    def->dynamics = NS_DYNAMICS_MUSCLE;
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        if (!nsi_mjcf_number(m, c, numbers[k].name, numbers[k].value)) return false;
+    }
+    if (!nsi_mjcf_numbers(m, c, "range", 2, 2, muscle->range, &count) ||
+        !nsi_mjcf_numbers(m, c, "timeconst", 1, 2, constants, &count)) {
+        return false;
+    }
+    def->time_constant = constants[0], def->deactivation_time = constants[1];
     return true;
 }
 
@@ -102,6 +165,8 @@ static bool read_law(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, bool* k
         def->type = NS_ACTUATOR_GENERAL;
         def->gain[0] = 0.0, def->gain[2] = -kv;
         return true;
+    case NSI_MJCF_CYLINDER: return read_cylinder(m, c, def);
+    case NSI_MJCF_MUSCLE: return read_muscle(m, c, def);
     default: return read_general(m, c, def, known);
     }
 }
@@ -198,6 +263,32 @@ static bool read_transmission(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def
     return true;
 }
 
+// The lengths between which a muscle works; without lengthrange those at the limits of its joint. MuJoCo looks
+// for them by simulation, which is not done here: `known` is false, with a note, where there are none.
+static bool read_length_range(nsi_mjcf* m, nsi_mjcf_item c, ns_actuator_def* def, bool* known) {
+    double* range = def->muscle.length_range;
+    uint32_t count;
+    if (!nsi_mjcf_numbers(m, c, "lengthrange", 2, 2, range, &count)) return false;
+    *known = true;
+    if (count > 0 && range[0] < range[1]) return true;
+    const ns_link_def* joint =
+        def->joint ? nsi_model_builder_joint(m->reader->builder, def->joint) : NULL;
+    *known = joint && joint->limited && joint->lower < joint->upper && def->gear != 0.0;
+    if (!*known) {
+        return nsi_reader_note(m->reader, c.element,
+                               "is a muscle without lengthrange, which is not computed, and is not "
+                               "represented; give it the one of a compiled model (mj_saveLastXML); "
+                               "changes the motion");
+    }
+    bool turned = def->gear < 0.0;
+    range[0] = def->gear * (turned ? joint->upper : joint->lower);
+    range[1] = def->gear * (turned ? joint->lower : joint->upper);
+    return nsi_reader_note(m->reader, c.element,
+                           "is a muscle without lengthrange: it works between the limits of its "
+                           "joint, where MuJoCo simulates it to find its range; changes the motion "
+                           "a little");
+}
+
 // ---- all actuators ---------------------------------------------------------------------------
 
 static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_kind kind) {
@@ -208,6 +299,10 @@ static bool read_actuator(nsi_mjcf* m, const nsi_xml_element* element, nsi_mjcf_
     def.name = nsi_xml_value(element, "name");
     if (!nsi_mjcf_find_class(m, element, "class", NSI_MJCF_MAIN_CLASS, &c.class_number) ||
         !read_law(m, c, &def, &known) || !read_transmission(m, c, &def, &placed)) {
+        return false;
+    }
+    if (!placed) return true;
+    if (known && def.type == NS_ACTUATOR_MUSCLE && !read_length_range(m, c, &def, &placed)) {
         return false;
     }
     if (!placed) return true;

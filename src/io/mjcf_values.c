@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 const char* const nsi_mjcf_kind_names[NSI_MJCF_KINDS] = {
-    "joint",  "geom",  "mesh",     "material", "pair",    "equality",    "site",
-    "tendon", "motor", "position", "velocity", "general", "intvelocity", "damper"};
+    "joint", "geom",     "mesh",     "material", "pair",        "equality", "site",     "tendon",
+    "motor", "position", "velocity", "general",  "intvelocity", "damper",   "cylinder", "muscle"};
 
 // ---- blanks ----------------------------------------------------------------------------------
 

@@ -7,14 +7,45 @@
 
 enum { MAX_ACTUATORS = 1 << 16 }; // far above any robot; keeps sizes within 32 bits
 
+// Curves of a muscle need lengths in order.
+static ns_status check_muscle(const ns_actuator_def* def, ns_error* error) {
+    const ns_muscle_def* m = &def->muscle;
+    nsi_builder_part of = {"actuator", def->name};
+    const struct {
+        const char* what;
+        double value;
+        nsi_number_rule rule;
+    } numbers[] = {
+        {"muscle.force", m->force, NSI_NUMBER_ANY},
+        {"muscle.scale", m->scale, NSI_NUMBER_NOT_NEGATIVE},
+        {"muscle.range[0]", m->range[0], NSI_NUMBER_ANY},
+        {"muscle.length_range[0]", m->length_range[0], NSI_NUMBER_ANY},
+        {"muscle.lmin", m->lmin, NSI_NUMBER_ANY},
+        {"muscle.range[1] - range[0]", m->range[1] - m->range[0], NSI_NUMBER_POSITIVE},
+        {"muscle.length_range[1] - length_range[0]", m->length_range[1] - m->length_range[0],
+         NSI_NUMBER_POSITIVE},
+        {"1 - muscle.lmin", 1.0 - m->lmin, NSI_NUMBER_POSITIVE},
+        {"muscle.lmax - 1", m->lmax - 1.0, NSI_NUMBER_POSITIVE},
+        {"muscle.vmax", m->vmax, NSI_NUMBER_POSITIVE},
+        {"muscle.fpmax", m->fpmax, NSI_NUMBER_NOT_NEGATIVE},
+        {"muscle.fvmax - 1", m->fvmax - 1.0, NSI_NUMBER_POSITIVE},
+    };
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        ns_status status =
+            nsi_builder_check_number(of, numbers[k].what, numbers[k].value, numbers[k].rule, error);
+        if (status != NS_OK) return status;
+    }
+    return NS_OK;
+}
+
 static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* error) {
     nsi_builder_part of = {"actuator", def->name};
-    if ((uint32_t)def->type > NS_ACTUATOR_GENERAL) {
+    if ((uint32_t)def->type > NS_ACTUATOR_MUSCLE) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "actuator \"%s\": type is none of ns_actuator_type",
                         def->name);
     }
 
-    if ((uint32_t)def->dynamics > NS_DYNAMICS_FILTER_EXACT) {
+    if ((uint32_t)def->dynamics > NS_DYNAMICS_MUSCLE) {
         return nsi_fail(error, NS_ERR_ARGUMENT,
                         "actuator \"%s\": dynamics is none of ns_actuator_dynamics", def->name);
     }
@@ -35,6 +66,10 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
     if (status == NS_OK && def->dynamics >= NS_DYNAMICS_FILTER)
         status = nsi_builder_check_number(of, "time_constant", def->time_constant,
                                           NSI_NUMBER_POSITIVE, error);
+    if (status == NS_OK && def->dynamics == NS_DYNAMICS_MUSCLE)
+        status = nsi_builder_check_number(of, "deactivation_time", def->deactivation_time,
+                                          NSI_NUMBER_POSITIVE, error);
+    if (status == NS_OK && def->type == NS_ACTUATOR_MUSCLE) status = check_muscle(def, error);
     if (status != NS_OK) return status;
 
     // The motor of a series-elastic actuator is at its control: it has no activation as well.
@@ -52,6 +87,10 @@ static ns_status check_actuator_numbers(const ns_actuator_def* def, ns_error* er
             def->name);
     }
 
+    if (def->type == NS_ACTUATOR_MUSCLE && def->site) {
+        return nsi_fail(error, NS_ERR_ARGUMENT,
+                        "actuator \"%s\": a muscle acts on a joint or a tendon", def->name);
+    }
     if (def->damping_ratio > 0.0 && (def->type != NS_ACTUATOR_POSITION || def->site)) {
         return nsi_fail(
             error, NS_ERR_ARGUMENT,

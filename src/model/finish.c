@@ -370,11 +370,13 @@ static ns_status choose_tendons(ns_model* model, const model_arrays* arrays,
 }
 
 // How much of an actuator's force each velocity feels, `moment` (nv), but for its gear.
-static ns_status actuator_moment(const ns_model* model, const nsi_actuator* a, double* moment,
-                                 ns_error* error) {
+static ns_status actuator_moment(const ns_model* model, const nsi_actuator* a, bool at_reference,
+                                 double* moment, ns_error* error) {
     double length;
     if (a->tendon != NSI_NONE) {
-        return nsi_tendon_at_rest(model, &model->tendons[a->tendon], &length, moment, error);
+        const nsi_tendon* tendon = &model->tendons[a->tendon];
+        return at_reference ? nsi_tendon_at_reference(model, tendon, &length, moment, error)
+                            : nsi_tendon_at_rest(model, tendon, &length, moment, error);
     }
     const nsi_link* link = &model->links[a->link];
     memset(moment, 0, model->sizes.nv * sizeof *moment);
@@ -412,11 +414,36 @@ static ns_status choose_damping(ns_model* model, const model_arrays* arrays, ns_
     for (uint32_t i = 0; i < model->sizes.nu && status == NS_OK; i++) {
         nsi_actuator* a = &arrays->actuators[i];
         if (a->def.damping_ratio == 0.0) continue;
-        status = actuator_moment(model, a, moment, error);
+        status = actuator_moment(model, a, false, moment, error);
         ns_param* kd = &arrays->params[a->param + NSI_ACTUATOR_KD];
         if (status == NS_OK) set_damping(model, inertia, moment, a, kd);
     }
     nsi_free(&model->allocator, inertia);
+    return status;
+}
+
+// Peak forces of muscles that are left to us: `scale` over the acceleration that a force of 1 makes.
+static ns_status choose_muscles(ns_model* model, const model_arrays* arrays, ns_error* error) {
+    size_t nv = model->sizes.nv + 1;
+    ns_status status = NS_OK;
+    for (uint32_t i = 0; i < model->sizes.nu && status == NS_OK; i++) {
+        nsi_actuator* a = &arrays->actuators[i];
+        if (a->def.type != NS_ACTUATOR_MUSCLE || !(a->def.muscle.force < 0.0)) continue;
+        double *moment = nsi_alloc(&model->allocator, 2 * nv * sizeof *moment), square = 0.0;
+        if (!moment) return nsi_fail_nomem(error);
+        status = actuator_moment(model, a, true, moment, error);
+        for (size_t k = 0; k + 1 < nv; k++) moment[k] *= a->def.gear;
+        if (status == NS_OK) status = nsi_model_accelerate(model, moment, moment + nv, error);
+        for (size_t k = 0; k + 1 < nv; k++) square += moment[nv + k] * moment[nv + k];
+        nsi_free(&model->allocator, moment);
+        if (status != NS_OK) break;
+
+        // What a hostile file may hold must stay finite.
+        double force = fmin(a->def.muscle.scale / fmax(sqrt(square), 1e-15), 1e15);
+        ns_param* peak = &arrays->params[a->param + a->slot[NSI_ACTUATOR_PEAK_FORCE]];
+        a->def.muscle.force = peak->value = isfinite(force) ? force : 0.0;
+        peak->transform = peak->value > 0.0 ? NS_TRANSFORM_LOG : NS_TRANSFORM_IDENTITY;
+    }
     return status;
 }
 
@@ -515,6 +542,7 @@ static ns_status make_model(const ns_model_builder* builder, const nsi_pairs* pa
 
     ns_status status = check_motion(model, &arrays, bad_link, error);
     if (status == NS_OK) status = choose_damping(model, &arrays, error);
+    if (status == NS_OK) status = choose_muscles(model, &arrays, error);
     if (status != NS_OK) {
         ns_model_free(model);
         return status;

@@ -53,12 +53,18 @@ static void link_inertia(const ns_link_def* def, matrix6 out) {
     }
 }
 
-// The link's pose in its parent where the joint is at `value`.
+// The link's pose in its parent where the joint is at `value`, or somewhere if it has no axis.
 static ns_pose link_pose(const ns_link_def* def, double value) {
     ns_pose joint = nsi_pose_identity();
     const nsi_joint* type = nsi_joint_get(def->joint_type);
     if (type->pose) type->pose(def, value, &joint);
     return nsi_pose_compose(&def->origin, &joint);
+}
+
+// The same at a coordinate of its own: joints without an axis are at their origin.
+static ns_pose link_pose_at(const ns_link_def* def, double value) {
+    bool has_axis = nsi_joint_get(def->joint_type)->info.has_axis;
+    return has_axis ? link_pose(def, value) : def->origin;
 }
 
 // X takes motions from the parent's frame to the link's: RBDA eq. (2.24)
@@ -252,9 +258,72 @@ ns_status nsi_model_joint_inertia(const ns_model* model, double* diagonal, ns_er
             diagonal[link->v + k] = sum;
         }
         if (link->parent == NSI_NONE) continue;
-        ns_pose pose = link_pose(&link->def, 0.0);
+        ns_pose pose = link_pose_at(&link->def, 0.0);
         add_to_parent(&pose, composite[i], composite[link->parent]);
     }
     nsi_free(&model->allocator, composite);
+    return NS_OK;
+}
+
+// The articulated body algorithm at rest (RBDA, table 7.1, without velocities), with a joint's velocities
+// eliminated one by one.
+ns_status nsi_model_accelerate(const ns_model* model, const double* push, double* acceleration,
+                               ns_error* error) {
+    uint32_t n = model->sizes.nlink;
+    mobility_body* bodies = nsi_alloc(&model->allocator, (n + 1) * sizeof *bodies);
+    double(*bias)[6] = nsi_alloc(&model->allocator, (n + 1) * sizeof *bias);
+    if (!bodies || !bias) {
+        nsi_free(&model->allocator, bodies);
+        nsi_free(&model->allocator, bias);
+        return nsi_fail_nomem(error);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        link_inertia(&model->links[i].def, bodies[i].articulated);
+        memcpy(bodies[i].composite, bodies[i].articulated, sizeof bodies[i].composite);
+        memset(bias[i], 0, sizeof bias[i]);
+    }
+
+    // From the leaves to the root: what is left of each push for its joint, in `acceleration`.
+    for (uint32_t i = n; i-- > 0;) {
+        const nsi_link* link = &model->links[i];
+        mobility_body* body = &bodies[i];
+        bool released = release_joint(link, body) == MOVABLE;
+        for (uint32_t k = 0; k < link->nv; k++) {
+            double left = push[link->v + k];
+            for (int r = 0; r < 6; r++) left -= body->s[k][r] * bias[i][r];
+            if (!released) left = 0.0, body->d[k] = INFINITY;
+            acceleration[link->v + k] = left;
+            for (int r = 0; r < 6; r++) bias[i][r] += body->u[k][r] / body->d[k] * left;
+        }
+        body->pose = link_pose_at(&link->def, link->def.reference);
+        if (link->parent == NSI_NONE) continue;
+        add_to_parent(&body->pose, body->articulated, bodies[link->parent].articulated);
+        add_to_parent(&body->pose, body->composite, bodies[link->parent].composite);
+        matrix6 x;
+        motion_transform(&body->pose, x);
+        for (int r = 0; r < 36; r++) bias[link->parent][r % 6] += x[r / 6][r % 6] * bias[i][r / 6];
+    }
+
+    // From the root to the leaves: accelerations of links take the place of the biases.
+    for (uint32_t i = 0; i < n; i++) {
+        const nsi_link* link = &model->links[i];
+        const mobility_body* body = &bodies[i];
+        double a[6] = {0.0};
+        if (link->parent != NSI_NONE) {
+            matrix6 x;
+            motion_transform(&body->pose, x);
+            for (int r = 0; r < 36; r++) a[r / 6] += x[r / 6][r % 6] * bias[link->parent][r % 6];
+        }
+        for (uint32_t k = link->nv; k-- > 0;) {
+            double along = acceleration[link->v + k];
+            for (int r = 0; r < 6; r++) along -= body->u[k][r] * a[r];
+            along /= body->d[k];
+            acceleration[link->v + k] = along;
+            for (int r = 0; r < 6; r++) a[r] += body->s[k][r] * along;
+        }
+        memcpy(bias[i], a, sizeof a);
+    }
+    nsi_free(&model->allocator, bodies);
+    nsi_free(&model->allocator, bias);
     return NS_OK;
 }

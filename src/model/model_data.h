@@ -43,6 +43,8 @@ enum {
     NSI_ACTUATOR_FORCE_UPPER,
     NSI_ACTUATOR_ACTIVATION_LOWER,
     NSI_ACTUATOR_ACTIVATION_UPPER,
+    NSI_ACTUATOR_PEAK_FORCE,
+    NSI_ACTUATOR_DEACTIVATION_TIME,
     NSI_ACTUATOR_PARAMS
 };
 
@@ -316,11 +318,13 @@ uint32_t nsi_equality_param_count(ns_equality_type type);
 
 // ---- tendon_rest.c -------------------------------------------------------------------------
 
-// The length of a tendon where the joints are at their rest, and how much of its force each velocity of the
-// model feels there, `moment` (nv).
+// The length of a tendon where the joints are at their rest, or at their reference, and how much of its force
+// each velocity of the model feels there, `moment` (nv).
 // @return NS_OK, NS_ERR_NOMEM
 ns_status nsi_tendon_at_rest(const ns_model* model, const nsi_tendon* tendon, double* length,
                              double* moment, ns_error* error);
+ns_status nsi_tendon_at_reference(const ns_model* model, const nsi_tendon* tendon, double* length,
+                                  double* moment, ns_error* error);
 
 // ---- units.c -------------------------------------------------------------------------------
 
@@ -367,6 +371,12 @@ void nsi_inertia_shift(double mass, const double offset[3], double inertia[6]);
 // The diagonal of the mass matrix at coordinates zero, `diagonal` (nv), of joints without followers.
 // @return NS_OK, NS_ERR_NOMEM
 ns_status nsi_model_joint_inertia(const ns_model* model, double* diagonal, ns_error* error);
+
+// Accelerations M^-1 force (nv) at the reference coordinates of all joints, without velocities and gravity.
+// Those of floating joints are angular ones first, all in the link's frame, as the moments of tendons.
+// @return NS_OK, NS_ERR_NOMEM
+ns_status nsi_model_accelerate(const ns_model* model, const double* force, double* acceleration,
+                               ns_error* error);
 
 // Can every joint be accelerated by a finite force? Names the first that cannot. `resistance` (nlink)
 // receives the inertia that a force of each joint feels, 1 / (M^-1)_kk at an arbitrary position, the

@@ -71,7 +71,16 @@ ns_actuator_def ns_default_actuator_def(void) {
                              .gear = 1.0,
                              .direction = {1.0},
                              .gain = {1.0},
-                             .time_constant = 1.0};
+                             .time_constant = 1.0,
+                             .deactivation_time = 0.04,
+                             .muscle = {.force = -1.0,
+                                        .scale = 200.0,
+                                        .range = {0.75, 1.05},
+                                        .lmin = 0.5,
+                                        .lmax = 1.6,
+                                        .vmax = 1.5,
+                                        .fpmax = 1.3,
+                                        .fvmax = 1.2}};
 }
 
 ns_equality_def ns_default_equality_def(void) {

@@ -181,7 +181,9 @@ typedef enum actuator_part {
     GENERAL,
     CONTROL,
     FORCE_LIMIT,
-    ACTIVATION
+    ACTIVATION,
+    MUSCLE,
+    MUSCLE_DYNAMICS
 } actuator_part;
 
 // A parameter of actuators. A gain's unit depends on what the gear makes of the joint's: left open.
@@ -218,16 +220,22 @@ static const actuator_row actuator_rows[NSI_ACTUATOR_PARAMS] = {
      true},
     {"activation_upper", IN_DEF(activation_upper), "", ACTIVATION, FREE, NS_PARAM_ACTUATOR_LIMIT, 5,
      true},
+    {"peak_force", IN_DEF(muscle.force), "N", MUSCLE, NOT_NEGATIVE, NS_PARAM_ACTUATOR_GAIN, 3,
+     true},
+    {"deactivation_time", IN_DEF(deactivation_time), "s", MUSCLE_DYNAMICS, POSITIVE,
+     NS_PARAM_ACTUATOR_TIME_CONSTANT, 1, false},
 };
 
 bool nsi_actuator_has_param(const ns_actuator_def* def, uint32_t k) {
     switch (actuator_rows[k].part) {
     case FILTERS:
-        return def->dynamics == NS_DYNAMICS_FILTER || def->dynamics == NS_DYNAMICS_FILTER_EXACT;
+        return def->dynamics != NS_DYNAMICS_NONE && def->dynamics != NS_DYNAMICS_INTEGRATOR;
     case GENERAL: return def->type == NS_ACTUATOR_GENERAL;
     case CONTROL: return def->control_limited;
     case FORCE_LIMIT: return def->force_limited;
     case ACTIVATION: return def->activation_limited;
+    case MUSCLE: return def->type == NS_ACTUATOR_MUSCLE;
+    case MUSCLE_DYNAMICS: return def->dynamics == NS_DYNAMICS_MUSCLE;
     case ALWAYS: break;
     }
     return true;

@@ -16,12 +16,12 @@ static void rotate(const double q[4], const double v[3], double out[3]) {
         out[i] = r[3 * i] * v[0] + r[3 * i + 1] * v[1] + r[3 * i + 2] * v[2];
 }
 
-static void find_poses(const ns_model* model, ns_pose* pose) {
+static void find_poses(const ns_model* model, bool at_reference, ns_pose* pose) {
     for (uint32_t i = 0; i < model->sizes.nlink; i++) {
         const ns_link_def* def = &model->links[i].def;
         const nsi_joint* type = nsi_joint_get(def->joint_type);
         ns_pose joint = nsi_pose_identity();
-        if (type->info.has_axis) type->pose(def, def->rest, &joint);
+        if (type->info.has_axis) type->pose(def, at_reference ? def->reference : def->rest, &joint);
         pose[i] = nsi_pose_compose(&def->origin, &joint);
         uint32_t parent = model->links[i].parent;
         if (parent != NSI_NONE) pose[i] = nsi_pose_compose(&pose[parent], &pose[i]);
@@ -136,12 +136,12 @@ static ns_status add_wrapped(rest_path* path, const nsi_tendon_part* around, ns_
     return status;
 }
 
-ns_status nsi_tendon_at_rest(const ns_model* model, const nsi_tendon* tendon, double* length,
-                             double* moment, ns_error* error) {
+static ns_status find_tendon(const ns_model* model, const nsi_tendon* tendon, bool at_reference,
+                             double* length, double* moment, ns_error* error) {
     ns_pose* pose = nsi_alloc(&model->allocator, (model->sizes.nlink + 1) * sizeof *pose);
     if (!pose) return nsi_fail_nomem(error);
     memset(moment, 0, model->sizes.nv * sizeof *moment);
-    find_poses(model, pose);
+    find_poses(model, at_reference, pose);
 
     // Joints by their coefficients; or the paths between sites, of each branch by its divisor.
     rest_path path = {model, pose, 1.0, 0.0, moment};
@@ -150,7 +150,7 @@ ns_status nsi_tendon_at_rest(const ns_model* model, const nsi_tendon* tendon, do
         const nsi_tendon_part* part = &tendon->parts[k];
         if (part->link != NSI_NONE) {
             const nsi_link* l = &model->links[part->link];
-            path.length += part->factor * l->def.rest;
+            path.length += part->factor * (at_reference ? l->def.reference : l->def.rest);
             moment[l->v] += part->factor * (l->mimic == NSI_NONE ? 1.0 : l->def.mimic_multiplier);
         } else if (part->geom != NSI_NONE) {
             status = add_wrapped(&path, part, error);
@@ -165,4 +165,14 @@ ns_status nsi_tendon_at_rest(const ns_model* model, const nsi_tendon* tendon, do
     nsi_free(&model->allocator, pose);
     *length = path.length;
     return status;
+}
+
+ns_status nsi_tendon_at_rest(const ns_model* model, const nsi_tendon* tendon, double* length,
+                             double* moment, ns_error* error) {
+    return find_tendon(model, tendon, false, length, moment, error);
+}
+
+ns_status nsi_tendon_at_reference(const ns_model* model, const nsi_tendon* tendon, double* length,
+                                  double* moment, ns_error* error) {
+    return find_tendon(model, tendon, true, length, moment, error);
 }

@@ -187,6 +187,29 @@ static void gradients_are_exact(void** state) {
     ns_model_free(model);
 }
 
+// Muscles on a joint and on a tendon, over their curves. The states that are tried start with activations
+// below the controls: falling ones are in tests/io/test_mujoco_drives.c.
+static void gradients_of_muscles_are_exact(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><compiler angle='radian'/><option timestep='0.003'/><worldbody>"
+        "<site name='w' pos='0.3 -0.2 0.4'/><body><joint name='h' axis='0 1 0.2'/>"
+        "<inertial pos='0.1 0 0.05' mass='1.2' diaginertia='0.02 0.03 0.025'/>"
+        "<site name='t' pos='0.1 0.05 0.02'/></body></worldbody><tendon><spatial name='s'>"
+        "<site site='w'/><site site='t'/></spatial></tendon><actuator>"
+        "<muscle name='a' joint='h' lengthrange='-3.2 2.4' range='0.6 1.5' vmax='0.1' force='3'/>"
+        "<muscle name='b' tendon='s' lengthrange='0.2 0.7' gear='0.7'/></actuator></mujoco>");
+    static const char* const acting[] = {"actuator/*/gear", "actuator/*/peak_force", NULL};
+    static const ns_integrator integrators[] = {NS_INTEGRATOR_EULER, NS_INTEGRATOR_IMPLICIT,
+                                                NS_INTEGRATOR_RK4};
+    for (int n = 0; n < 3; n++) {
+        ns_system_options options = ns_default_system_options();
+        options.integrator = (int)integrators[n];
+        gradients_agree(model, options, "actuator/**", acting, 20);
+    }
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(filters_follow_their_controls),
@@ -195,6 +218,7 @@ int main(void) {
         cmocka_unit_test(damping_along_several_velocities_is_implicit),
         cmocka_unit_test(lengths_of_ball_joints_are_rotation_vectors),
         cmocka_unit_test(gradients_are_exact),
+        cmocka_unit_test(gradients_of_muscles_are_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,7 +235,7 @@ static void what_is_left_out_is_listed(void** state) {
         "<mujoco>\n<worldbody><body name='a' gravcomp='1'><joint name='j' user='1' "
         "margin='0.1'/>" BALL "<camera/></body></worldbody>\n"
         "<equality><flex flex='f'/></equality>\n<tendon/>\n<contact><other/></contact>\n"
-        "<keyframe/>\n<actuator><muscle joint='j'/><motor name='t' body='x'/>\n"
+        "<keyframe/>\n<actuator><adhesion body='a'/><motor name='t' body='x'/>\n"
         "<general name='g' joint='j' gaintype='user'/><motor joint='j' name='m' "
         "gear='2'/></actuator>\n"
         "<statistic/><visual/><size/><custom/><extension/></mujoco>");
@@ -244,7 +244,7 @@ static void what_is_left_out_is_listed(void** state) {
         "line 2: <camera> in <body name=\"a\"> is not represented",
         "line 3: <flex> is not represented; changes the motion",
         "line 5: <other> is unknown in this place and not read; may change the motion",
-        "line 7: <muscle> is not represented; changes the motion",
+        "line 7: <adhesion> is not represented; changes the motion",
         "line 7: <motor name=\"t\"> body: not represented; changes the motion",
         "line 9: <statistic> is not represented",
         "line 9: <visual> is not represented",

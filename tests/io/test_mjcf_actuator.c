@@ -5,6 +5,7 @@
 
 #include "support/modelfile.h"
 
+#include <math.h>
 #include <string.h>
 
 #define FILE_WITH(joint, actuators)                                                                \
@@ -65,11 +66,47 @@ static void general_actuators_become_the_nearest_law(void** state) {
     ns_model_free(model);
 }
 
+static void muscles_and_cylinders_are_read(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(FILE_WITH(
+        "range='-1 3'",
+        "<muscle name='a' joint='j' lengthrange='0 2' lmax='1.7' timeconst='0.02'/>"
+        "<muscle name='b' joint='j'/><muscle name='c' joint='b'/>"
+        "<general name='d' joint='j' gaintype='muscle' biastype='muscle' lengthrange='0 1' "
+        "gainprm='0.7 1.1 20 1 0.4 1.7 0.5 0.9 1.3' biasprm='0.7 1.1 20 1 0.4 1.7 0.5 0.9 1.3'/>"
+        "<general name='e' joint='j' gaintype='muscle' biastype='muscle' lengthrange='0 1' "
+        "gainprm='0.7 1.1 20 1 0.4 1.7 0.5 0.9 1.3'/>"
+        "<cylinder name='f' joint='j' diameter='2' timeconst='0.3' bias='1 2 3'/>"));
+    assert_int_equal(ns_model_get_sizes(model).nu, 4);
+    const ns_actuator_def* a = ns_model_actuator(model, 0);
+    assert_true(a->type == NS_ACTUATOR_MUSCLE && a->dynamics == NS_DYNAMICS_MUSCLE);
+    assert_true(a->muscle.lmax == 1.7 && a->muscle.fvmax == 1.2 && a->muscle.length_range[1] == 2);
+    assert_true(a->time_constant == 0.02 && a->deactivation_time == 0.04 && a->gear == 2.0);
+    // By gear 2 a force of 1 accelerates the joint by 2, and the ball, which stays, by -2.
+    close_to("peak force", a->muscle.force, 200.0 / sqrt(8.0), 1e-12);
+    all_close(ns_model_actuator(model, 1)->muscle.length_range, (const double[]){-2, 6}, 2, 1e-15);
+    assert_true(modelfile_notes(model,
+                                "<muscle name=\"b\"> is a muscle without lengthrange: it works "
+                                "between the limits of its joint"));
+    assert_true(modelfile_notes(model,
+                                "<muscle name=\"c\"> is a muscle without lengthrange, which is "
+                                "not computed"));
+    a = ns_model_actuator(model, 2);
+    assert_true(a->type == NS_ACTUATOR_MUSCLE && a->dynamics == NS_DYNAMICS_NONE);
+    assert_true(a->muscle.force == 20.0 && a->muscle.fpmax == 0.9);
+    assert_true(modelfile_notes(model, "<general name=\"e\"> has a force law that is not"));
+    a = ns_model_actuator(model, 3);
+    assert_true(a->type == NS_ACTUATOR_GENERAL && a->dynamics == NS_DYNAMICS_FILTER);
+    assert_true(a->time_constant == 0.3 && a->bias[2] == 3.0);
+    close_to("area", a->gain[0], pi, 1e-15);
+    ns_model_free(model);
+}
+
 static void what_is_not_represented_is_noted(void** state) {
     (void)state;
     ns_model* model = modelfile_parse(FILE_WITH(
-        "", "<general joint='j' dyntype='muscle' name='x'/><motor name='y' body='q'/>"
-            "<cylinder joint='j'/><motor tendon='lost'/><position joint='j' actdim='2'/>"
+        "", "<general joint='j' dyntype='user' name='x'/><motor name='y' body='q'/>"
+            "<adhesion body='a'/><motor tendon='lost'/><position joint='j' actdim='2'/>"
             "<general joint='j' actrange='0 1' name='z'/><motor joint='j'/><motor joint='j'/>"
             "<position site='s' refsite='r' gear='0 0 0 1 0 0'/>"));
     assert_true(modelfile_notes(model, "<general name=\"x\"> has a force law that is not "
@@ -78,7 +115,7 @@ static void what_is_not_represented_is_noted(void** state) {
     assert_true(
         modelfile_notes(model, "acts on tendon \"lost\", which is not represented; changes"));
     assert_true(modelfile_notes(model, "<position> holds the angle of a site from its refsite"));
-    assert_true(modelfile_notes(model, "<cylinder> is not represented; changes the motion"));
+    assert_true(modelfile_notes(model, "<adhesion> is not represented; changes the motion"));
     assert_true(modelfile_notes(model, "actdim: not represented; changes the motion"));
     assert_true(modelfile_notes(model, "has actrange without an activation: no limit"));
     assert_int_equal(ns_model_get_sizes(model).nu, 4); // names are made up, also for several
@@ -110,6 +147,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shortcuts_become_laws),
         cmocka_unit_test(general_actuators_become_the_nearest_law),
+        cmocka_unit_test(muscles_and_cylinders_are_read),
         cmocka_unit_test(what_is_not_represented_is_noted),
         cmocka_unit_test(mistakes_are_refused),
     };

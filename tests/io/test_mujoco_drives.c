@@ -366,6 +366,34 @@ static void tendons_in_rings_agree(void** state) {
     assert_in_range(wraps, 50, 350); // of 400
 }
 
+// Muscles over all pieces of their curves, on joints and tendons; peak forces that are given, and those that
+// follow from what the muscle accelerates, at coordinates that are not zero. Cylinders.
+#define MUSCLES                                                                                    \
+    "<mujoco><compiler angle='radian' autolimits='true'/><option timestep='0.003'>"                \
+    "<flag contact='disable'/></option><default><general ctrlrange='0 1'/></default><worldbody>"   \
+    "<site name='w' pos='0.3 -0.2 0.4'/><body pos='0 0 1'><joint name='h1' axis='0 1 0.2' "        \
+    "ref='0.4'/><inertial pos='0.1 0 0.05' mass='1.2' diaginertia='0.02 0.03 0.025'/>"             \
+    "<site name='t1' pos='0.1 0.05 0.02'/><body pos='0.4 0 0'>"                                    \
+    "<joint name='s1' type='slide' axis='0.3 0 1'/><joint name='h2' axis='1 0 0' ref='-0.3'/>"     \
+    "<inertial pos='0 0.1 0.1' mass='0.7' diaginertia='0.012 0.01 0.015'/>"                        \
+    "<site name='t2' pos='0.05 0.1 0.1'/><body pos='0 0 0.3'><joint name='b1' type='ball'/>"       \
+    "<inertial pos='0.02 0.03 0.1' mass='0.5' diaginertia='0.006 0.008 0.007'/></body>"            \
+    "</body></body></worldbody><tendon><spatial name='s'><site site='w'/><site site='t1'/>"        \
+    "<site site='t2'/></spatial></tendon><actuator>"                                               \
+    "<muscle name='a' joint='h1' lengthrange='-3.2 2.4' range='0.6 1.5' vmax='0.1' force='30'/>"   \
+    "<muscle name='b' joint='h2' gear='-2' lengthrange='-6.4 4.8' range='0.6 1.5' vmax='0.2' "     \
+    "lmin='0.4' lmax='1.5' fpmax='0.8' fvmax='1.6' scale='5' timeconst='0.02 0.07'/>"              \
+    "<muscle name='c' tendon='s' lengthrange='0.1 3' gear='0.7'/>"                                 \
+    "<general name='d' joint='s1' gaintype='muscle' lengthrange='-3 3' dyntype='muscle' "          \
+    "gainprm='0.6 1.5 20 1 0.4 1.7 0.5 0.9 1.3' dynprm='0.03 0.05'/>"                              \
+    "<cylinder name='e' joint='h1' timeconst='0.1' area='0.3' bias='0.2 -0.1 -0.3'/>"              \
+    "<cylinder name='f' joint='h2' diameter='0.5'/></actuator></mujoco>"
+
+static void muscles_agree(void** state) {
+    (void)state;
+    compare_tendons(MUSCLES, 1e-11, 300);
+}
+
 // ---- medium ----------------------------------------------------------------------------------
 
 // Boxes that are not along the axes of their bodies, in wind.
@@ -486,7 +514,8 @@ static void activations_agree_along_trajectories(void** state) {
                  "<intvelocity joint='h1' kp='2' actrange='-0.3 0.4'/>"
                  "<general joint='s1' dyntype='filter' dynprm='0.05' gainprm='2'/>"
                  "<general joint='s1' dyntype='integrator' gainprm='0.5' biastype='affine' "
-                 "biasprm='0 -4 0'/></actuator></mujoco>",
+                 "biasprm='0 -4 0'/><muscle joint='h1' lengthrange='-9 9' force='0.3' vmax='1e12'/>"
+                 "<cylinder joint='h2' timeconst='0.03' area='0.02'/></actuator></mujoco>",
                  text);
         both b = both_load(whole, observe, (int)cases[n].ours);
         ns_rng rng = ns_rng_seed(5);
@@ -524,6 +553,7 @@ int main(void) {
         cmocka_unit_test(tendons_and_sites_agree),
         cmocka_unit_test(wrapped_tendons_agree),
         cmocka_unit_test(tendons_in_rings_agree),
+        cmocka_unit_test(muscles_agree),
         cmocka_unit_test(sensors_agree),
         cmocka_unit_test(drag_of_the_medium_agrees),
         cmocka_unit_test(activations_agree_along_trajectories),

@@ -214,6 +214,39 @@ static void resistance_is_that_of_the_inverse_mass_matrix(void** state) {
     residual_check(&r);
 }
 
+// Accelerations at the reference coordinates, without velocities and gravity, are those of the simulation.
+static void accelerations_are_those_of_the_simulation(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><compiler angle='radian'/><option gravity='0 0 0'/><worldbody>"
+        "<body pos='0 0 1'><joint name='h1' axis='0 1 0.2' ref='0.4' armature='0.01'/>"
+        "<inertial pos='0.1 0 0.05' mass='1.2' diaginertia='0.02 0.03 0.025'/>"
+        "<body pos='0.4 0 0'><joint name='s1' type='slide' axis='0.3 0 1' ref='0.2'/>"
+        "<joint name='h2' axis='1 0 0' ref='-0.3'/>"
+        "<inertial pos='0 0.1 0.1' mass='0.7' diaginertia='0.012 0.01 0.015'/>"
+        "<body pos='0 0 0.3'><joint name='b1' type='ball'/>"
+        "<inertial pos='0.02 0.03 0.1' mass='0.5' diaginertia='0.006 0.008 0.007'/></body>"
+        "</body></body>"
+        "</worldbody></mujoco>");
+    static const char* const observe[] = {"qdd", NULL};
+    evaluator* e = evaluator_create(model, observe);
+    ns_model_default_q(model, e->q);
+    double push[16], got[16];
+    uint32_t nv = ns_model_get_sizes(model).nv;
+    for (uint32_t k = 0; k < nv; k++) e->tau[k] = push[k] = sin(3.0 * k + 1.0);
+    evaluator_run(e);
+    ns_error error;
+    must(nsi_model_accelerate(model, push, got, &error), &error);
+    residual r = {.name = "accelerations", .tolerance = 1e-12};
+    for (uint32_t k = 0; k < nv; k++) {
+        double want = *evaluator_get(e, "qdd/%u", k);
+        residual_add(&r, got[k], want, fabs(want) + 1.0);
+    }
+    residual_check(&r);
+    evaluator_free(e);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_joint_must_move_mass),
@@ -222,6 +255,7 @@ int main(void) {
         cmocka_unit_test(followers_may_carry_the_mass),
         cmocka_unit_test(huge_masses_are_said_to_be),
         cmocka_unit_test(resistance_is_that_of_the_inverse_mass_matrix),
+        cmocka_unit_test(accelerations_are_those_of_the_simulation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
