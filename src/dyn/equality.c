@@ -70,12 +70,12 @@ static void trace_joint_row(const nsi_robot* robot, const nsi_equality_constrain
 // A frame that is fixed in a link, in the world.
 typedef struct anchor_frame {
     vec3 position;
-    mat3 R;
+    quat turn;
     vec3 acceleration, angular_acceleration; // when qdd is zero
 } anchor_frame;
 
 static anchor_frame find_anchor(const nsi_robot* robot, const nsi_link_pose* pose,
-                                const nsi_equality_constraint* e, bool second) {
+                                const quat* turns, const nsi_equality_constraint* e, bool second) {
     // The frame in the link. The rotation vector turns that of a.
     uint32_t link = second ? e->b : e->a;
     const ns_pose* given = second ? &e->def.anchor_b : &e->def.anchor_a;
@@ -87,14 +87,13 @@ static anchor_frame find_anchor(const nsi_robot* robot, const nsi_link_pose* pos
         const ns_expr* r = p + NSI_EQUALITY_ROTATION;
         turn = q_mul(turn, q_exp(v3(r[0], r[1], r[2])));
     }
-    mat3 R = m3_from_quat(turn);
     vec3 arm = v3(at[0], at[1], at[2]);
 
     // In the world.
-    anchor_frame frame = {arm, R, v3_zero(), v3_zero()};
+    anchor_frame frame = {arm, turn, v3_zero(), v3_zero()};
     if (link == NSI_NONE) return frame;
     frame.position = v3_add(pose[link].position, m3_apply(pose[link].R, arm));
-    frame.R = m3_mul(pose[link].R, R);
+    frame.turn = q_mul(turns[link], turn);
     return frame;
 }
 
@@ -144,21 +143,18 @@ static void add_jacobian(const nsi_robot* robot, const nsi_link_pose* pose, uint
     }
 }
 
-// The rotation vector, to third order, that takes the orientation of b to that of a, in the world: half of
-// the antisymmetric part of Ra Rb' is its sine along the axis.
-static vec3 rotation_between(mat3 Ra, mat3 Rb) {
-    mat3 E = m3_mul_nt(Ra, Rb);
-    ns_expr half = ns_const(0.5);
-    return v3(ns_mul(half, ns_sub(E.e[2][1], E.e[1][2])),
-              ns_mul(half, ns_sub(E.e[0][2], E.e[2][0])),
-              ns_mul(half, ns_sub(E.e[1][0], E.e[0][1])));
+// The rotation vector that takes the orientation of b to that of a, in the world.
+static vec3 rotation_between(quat a, quat b) {
+    quat back = {b.w, ns_neg(b.x), ns_neg(b.y), ns_neg(b.z)};
+    return nsi_rotation_vector(q_mul(a, back));
 }
 
-static void trace_link_rows(const nsi_robot* robot, const nsi_link_pose* pose, const motion* drift,
-                            const nsi_equality_constraint* e, ns_expr* scratch, nsi_equality* out,
-                            uint32_t row) {
+static void trace_link_rows(const nsi_robot* robot, const nsi_link_pose* pose, const quat* turn,
+                            const motion* drift, const nsi_equality_constraint* e, ns_expr* scratch,
+                            nsi_equality* out, uint32_t row) {
     bool turns = e->def.type == NS_EQUALITY_WELD;
-    anchor_frame a = find_anchor(robot, pose, e, false), b = find_anchor(robot, pose, e, true);
+    anchor_frame a = find_anchor(robot, pose, turn, e, false);
+    anchor_frame b = find_anchor(robot, pose, turn, e, true);
 
     // Forces act at one point, between the anchors where these are apart: so they are equal and opposite,
     // angular momentum is kept, and a redundant row of a planar loop stays zero.
@@ -173,13 +169,13 @@ static void trace_link_rows(const nsi_robot* robot, const nsi_link_pose* pose, c
 
     // Violations, and what velocities alone change of their rates.
     vec3 gap = v3_sub(a.position, b.position), bend = v3_sub(a.acceleration, b.acceleration);
-    vec3 turn = rotation_between(a.R, b.R);
+    vec3 angle = rotation_between(a.turn, b.turn);
     vec3 twist = v3_sub(a.angular_acceleration, b.angular_acceleration);
     for (uint32_t k = 0; k < 3; k++) {
         out->phi[row + k] = gap.e[k];
         out->drift[row + k] = bend.e[k];
         if (!turns) continue;
-        out->phi[row + 3 + k] = turn.e[k];
+        out->phi[row + 3 + k] = angle.e[k];
         out->drift[row + 3 + k] = twist.e[k];
     }
 }
@@ -214,8 +210,10 @@ bool nsi_equality_rows(const nsi_robot* robot, nsi_equality* out) {
     nsi_link_pose* pose = nsi_robot_alloc(robot, m->sizes.nlink, sizeof *pose);
     motion* drift = nsi_robot_alloc(robot, m->sizes.nlink, sizeof *drift);
     ns_expr* scratch = nsi_robot_alloc(robot, 6 * (size_t)out->nv, sizeof *scratch);
-    if (!pose || !drift || !scratch || !allocate_rows(robot, out)) return false;
+    quat* turn = nsi_robot_alloc(robot, m->sizes.nlink, sizeof *turn);
+    if (!pose || !turn || !drift || !scratch || !allocate_rows(robot, out)) return false;
     nsi_link_poses(robot, pose);
+    nsi_link_turns(robot, turn);
     nsi_drift_accelerations(robot, drift);
 
     for (uint32_t i = 0, row = 0; i < m->sizes.nequality; i++) {
@@ -223,7 +221,7 @@ bool nsi_equality_rows(const nsi_robot* robot, nsi_equality* out) {
         uint32_t count = rows_of(e);
         for (uint32_t k = 0; k < count; k++) out->recovery[row + k] = e->def.recovery;
         if (count == 1) trace_joint_row(robot, e, out, row);
-        if (count > 1) trace_link_rows(robot, pose, drift, e, scratch, out, row);
+        if (count > 1) trace_link_rows(robot, pose, turn, drift, e, scratch, out, row);
         row += count;
     }
     return robot->graph->error.status == NS_OK;

@@ -43,6 +43,20 @@ void nsi_link_turns(const nsi_robot* robot, quat* turn) {
     }
 }
 
+vec3 nsi_rotation_vector(quat q) {
+    // 2 atan(|v| / |w|) along v; a series near the identity, where that is 0/0.
+    ns_expr square = ns_add(ns_add(ns_mul(q.x, q.x), ns_mul(q.y, q.y)), ns_mul(q.z, q.z));
+    ns_expr is_small = ns_lt(square, ns_const(1e-6)), one = ns_const(1.0);
+    ns_expr length = ns_sqrt(ns_select(is_small, one, square));
+    ns_expr far = ns_div(ns_atan2(length, ns_abs(q.w)), length);
+    ns_expr w = ns_select(is_small, ns_abs(q.w), one), x2 = ns_div(square, ns_mul(w, w));
+    ns_expr series = ns_sub(ns_const(1.0 / 3.0), ns_mul(ns_const(0.2), x2));
+    ns_expr near = ns_div(ns_sub(one, ns_mul(x2, series)), w);
+    ns_expr scale = ns_mul(ns_const(2.0), ns_select(is_small, near, far));
+    ns_expr sign = ns_select(ns_lt(q.w, ns_const(0.0)), ns_neg(scale), scale);
+    return v3_scale(sign, v3(q.x, q.y, q.z));
+}
+
 nsi_link_pose nsi_geom_place(const nsi_robot* robot, uint32_t number) {
     const nsi_geom* geom = &robot->model->geoms[number];
     const double *p = geom->def.pose.position, *q = geom->def.pose.quaternion;

@@ -249,6 +249,9 @@ void nsi_link_poses(const nsi_robot* robot, nsi_link_pose* pose); // (nlink)
 // Orientations of links in the world as quaternions (nlink).
 void nsi_link_turns(const nsi_robot* robot, quat* turn);
 
+// The rotation vector of a quaternion, of the shorter way round.
+vec3 nsi_rotation_vector(quat q);
+
 // A geometry in the frame of its link: by its parameters if it is in a pair, which has some.
 nsi_link_pose nsi_geom_place(const nsi_robot* robot, uint32_t geom);
 

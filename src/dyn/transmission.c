@@ -60,21 +60,6 @@ static void add_wrench(const nsi_robot* robot, const nsi_link_pose* pose, uint32
 
 // ---- actuators -------------------------------------------------------------------------------
 
-// The rotation vector of a quaternion, of the shorter way round: 2 atan(|v| / |w|) along v. A series
-// near the identity, where that is 0/0.
-static vec3 rotation_vector(quat q) {
-    ns_expr square = ns_add(ns_add(ns_mul(q.x, q.x), ns_mul(q.y, q.y)), ns_mul(q.z, q.z));
-    ns_expr is_small = ns_lt(square, ns_const(1e-6)), one = ns_const(1.0);
-    ns_expr length = ns_sqrt(ns_select(is_small, one, square));
-    ns_expr far = ns_div(ns_atan2(length, ns_abs(q.w)), length);
-    ns_expr w = ns_select(is_small, ns_abs(q.w), one), x2 = ns_div(square, ns_mul(w, w));
-    ns_expr series = ns_sub(ns_const(1.0 / 3.0), ns_mul(ns_const(0.2), x2));
-    ns_expr near = ns_div(ns_sub(one, ns_mul(x2, series)), w);
-    ns_expr scale = ns_mul(ns_const(2.0), ns_select(is_small, near, far));
-    ns_expr sign = ns_select(ns_lt(q.w, ns_const(0.0)), ns_neg(scale), scale);
-    return v3_scale(sign, v3(q.x, q.y, q.z));
-}
-
 static vec3 direction_part(const ns_actuator_def* def, uint32_t first) {
     const double* d = def->direction + first;
     return v3_const(d[0], d[1], d[2]);
@@ -94,7 +79,7 @@ static void trace_ball_transmission(const nsi_robot* robot, const nsi_actuator* 
     ns_expr* moment = t->moment + l->v;
     for (uint32_t k = 0; k < 3; k++) moment[info->nlinear + k] = ns_mul(gear, torque.e[k]);
     if (info->nlinear == 0) {
-        t->length = ns_mul(gear, v3_dot(torque, rotation_vector(q)));
+        t->length = ns_mul(gear, v3_dot(torque, nsi_rotation_vector(q)));
         return;
     }
     vec3 along = direction_part(&a->def, 0);

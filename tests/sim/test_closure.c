@@ -132,6 +132,31 @@ static void freedom_is_counted(void** state) {
     }
 }
 
+// A weld is violated by the whole angle, up to half a turn, and closed from there.
+static void welds_measure_the_angle(void** state) {
+    (void)state;
+    ns_model* model = modelfile_parse(
+        "<mujoco><compiler angle='radian'/><worldbody><body name='a'>"
+        "<joint axis='0 1 0'/><geom size='0.1'/></body></worldbody>"
+        "<equality><weld body1='a'/></equality></mujoco>");
+    ns_system* system = make_system(model, NULL);
+    ns_closure* closure = make_closure(system);
+    ns_error error = {0};
+    static const double angles[] = {0.0, 1e-5, -0.7, 1.5707, 2.0, -3.0, 3.14159};
+    for (size_t k = 0; k < sizeof angles / sizeof *angles; k++) {
+        double x[2] = {angles[k], 0.0};
+        double violation = ns_closure_violation(closure, NULL, x, NULL);
+        close_to("angle", violation, fabs(angles[k]), 1e-14);
+        must(ns_closure_close(closure, NULL, x, &error), &error);
+        close_to("closed", x[0], 0.0, 1e-12);
+    }
+    double half[2] = {3.14159265358979323846, 0.0};
+    assert_true(ns_closure_violation(closure, NULL, half, NULL) > 3.1);
+    ns_closure_free(closure);
+    ns_system_free(system);
+    ns_model_free(model);
+}
+
 static void without_constraints_nothing_happens(void** state) {
     (void)state;
     ns_model* model = modelfile_parse(
@@ -154,8 +179,11 @@ static void without_constraints_nothing_happens(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_is_moved_to_the_constraint),  cmocka_unit_test(parameters_count),
-        cmocka_unit_test(what_is_out_of_reach_is_said),        cmocka_unit_test(freedom_is_counted),
+        cmocka_unit_test(a_state_is_moved_to_the_constraint),
+        cmocka_unit_test(parameters_count),
+        cmocka_unit_test(what_is_out_of_reach_is_said),
+        cmocka_unit_test(freedom_is_counted),
+        cmocka_unit_test(welds_measure_the_angle),
         cmocka_unit_test(without_constraints_nothing_happens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
