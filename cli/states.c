@@ -24,6 +24,13 @@ bool states_create(const model_io* p, uint32_t count, const double* params,
             memcpy(x, keyframe->q, p->n.nq * sizeof *x);
             memcpy(x + p->n.nq, keyframe->qd, p->n.nv * sizeof *x);
             memcpy(out->c + row * p->z.nc, keyframe->control, p->n.nu * sizeof *x);
+            double* state = x + p->n.nq + p->n.nv; // of actuators that have one
+            for (uint32_t i = 0; i < p->n.nu; i++) {
+                const ns_actuator_def* a = ns_model_actuator(p->model, i);
+                bool motor = a->type == NS_ACTUATOR_SERIES_ELASTIC;
+                if (motor) state++;
+                if (a->dynamics != NS_DYNAMICS_NONE) *state++ = keyframe->activation[i];
+            }
         }
         if (p->z.np > 0) memcpy(out->params + row * p->z.np, params, p->z.np * sizeof *params);
     }

@@ -460,10 +460,11 @@ typedef struct ns_actuator_def {
 
 /// A named state. All arrays are of the model's sizes; NULL: default coordinates, or zeros.
 typedef struct ns_keyframe_def {
-    const char* name;      ///< unique among keyframes; NULL: "key<k>"
-    const double* q;       ///< (nq) quaternions are made unit length
-    const double* qd;      ///< (nv)
-    const double* control; ///< (nu)
+    const char* name;         ///< unique among keyframes; NULL: "key<k>"
+    const double* q;          ///< (nq) quaternions are made unit length
+    const double* qd;         ///< (nv)
+    const double* control;    ///< (nu)
+    const double* activation; ///< (nu) 0 of actuators without an activation
 } ns_keyframe_def;
 
 NS_API ns_actuator_def ns_default_actuator_def(void);

@@ -10,7 +10,7 @@
 //   contact   pair, exclude; of geoms contype, conaffinity, condim, friction, priority;
 //             extension: the contact law of a pair and its parameters
 //   equality  joint, connect, weld (mjcf_equality.c)
-//   keyframe  key: qpos, qvel, ctrl (mjcf_keyframe.c)
+//   keyframe  key: qpos, qvel, ctrl, act (mjcf_keyframe.c)
 //   tendon    fixed; spatial with sites, geoms and pulleys (mjcf_tendon.c)
 //   sensor    those of ns_sensor_type (mjcf_sensor.c)
 //   actuator  motor, position, velocity, intvelocity, damper, cylinder, muscle, general (mjcf_actuator.c)
@@ -113,9 +113,9 @@ const nsi_schema_row nsi_mjcf_schema[] = {
     {"equality", "distance", "name class active solref solimp geom1 geom2 distance", NULL},
     {"default", "equality", "active solref solimp", NULL},
     {"mujoco", "keyframe", "", NULL},
-    {"keyframe", "key", "name qpos qvel ctrl", "act mpos mquat"},
-    {in_bodies, "site", "name class pos type size rgba group material " ORIENTATION, "fromto"},
-    {"default", "site", "pos type size rgba group material " ORIENTATION, "fromto"},
+    {"keyframe", "key", "name qpos qvel ctrl act", "mpos mquat"},
+    {in_bodies, "site", "name class pos type size rgba group material fromto " ORIENTATION, NULL},
+    {"default", "site", "pos type size rgba group material fromto " ORIENTATION, NULL},
     {"mujoco", "sensor", "", NULL},
     {"sensor", "jointpos", "name cutoff joint", NULL},
     {"sensor", "jointvel", "name cutoff joint", NULL},

@@ -167,6 +167,9 @@ bool nsi_mjcf_read_hfield(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool*
 // The file of a mesh or height field, in the folder the compiler names.
 bool nsi_mjcf_find_file(nsi_mjcf* m, const char* file, const char** out);
 
+// The pose of what is given by two ends, along z: `given` says whether it is.
+bool nsi_mjcf_ends(nsi_mjcf* m, nsi_mjcf_item item, ns_pose* pose, double* length, bool* given);
+
 // A geom as read; its link is added first, and may need its mass.
 typedef struct nsi_mjcf_geom {
     const nsi_xml_element* element;

@@ -82,10 +82,36 @@ static bool read_bodies(nsi_mjcf* m, nsi_mjcf_item c, ns_equality_def* def) {
            (!def->b || check_end(m, c.element, false, def->b));
 }
 
+// Two sites, which are to coincide; `given` says whether there are any.
+static bool read_sites(nsi_mjcf* m, nsi_mjcf_item c, ns_equality_def* def, bool* given) {
+    *given = nsi_xml_value(c.element, "site1") || nsi_xml_value(c.element, "site2");
+    if (!*given) return true;
+    static const char* const attributes[2] = {"site1", "site2"};
+    if (nsi_xml_value(c.element, "body1") || nsi_xml_value(c.element, "body2")) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               "has both bodies and sites; keep one of them");
+    }
+    for (int k = 0; k < 2; k++) {
+        const char* name;
+        if (!nsi_reader_required(m->reader, c.element, attributes[k], &name)) return false;
+        const ns_site_def* site = nsi_model_builder_site(m->reader->builder, name);
+        if (!site) {
+            return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                                   "there is no site \"%.100s\"", name);
+        }
+        *(k == 0 ? &def->a : &def->b) = site->link;
+        *(k == 0 ? &def->anchor_a : &def->anchor_b) = site->pose;
+    }
+    return true;
+}
+
 // The anchor is in body1; that in body2 is where it is in the file.
 static bool read_connect(nsi_mjcf* m, nsi_mjcf_item c, ns_equality_def* def) {
     uint32_t count;
+    bool by_sites;
     def->type = NS_EQUALITY_CONNECT;
+    if (!read_sites(m, c, def, &by_sites)) return false;
+    if (by_sites) return true;
     def->compute_b = true;
     if (!read_bodies(m, c, def) ||
         !nsi_mjcf_numbers(m, c, "anchor", 3, 3, def->anchor_a.position, &count)) {
@@ -99,8 +125,11 @@ static bool read_connect(nsi_mjcf* m, nsi_mjcf_item c, ns_equality_def* def) {
 // body2; without relpose, or where its quaternion is zero, both are as in the file.
 static bool read_weld(nsi_mjcf* m, nsi_mjcf_item c, ns_equality_def* def) {
     uint32_t count;
+    bool by_sites;
     double relpose[7] = {0.0}, torquescale = 1.0;
     def->type = NS_EQUALITY_WELD;
+    if (!read_sites(m, c, def, &by_sites)) return false;
+    if (by_sites) return true;
     if (!read_bodies(m, c, def) ||
         !nsi_mjcf_numbers(m, c, "anchor", 3, 3, def->anchor_b.position, &count) ||
         !nsi_mjcf_numbers(m, c, "relpose", 7, 7, relpose, &count) ||
@@ -136,10 +165,6 @@ bool nsi_mjcf_read_equalities(nsi_mjcf* m) {
             if (other && !note_missing(m, e, "is not represented")) return false;
             for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
                 if (strcmp(e->name, types[k].name) != 0) continue;
-                if (nsi_xml_value(e, "site1") || nsi_xml_value(e, "site2")) {
-                    if (!note_missing(m, e, "between sites is not represented")) return false;
-                    continue;
-                }
                 nsi_mjcf_item c = {e, NSI_MJCF_EQUALITY, NSI_MJCF_MAIN_CLASS};
                 ns_equality_def def = ns_default_equality_def();
                 if (!read_common(m, &c, &def) || !types[k].read(m, c, &def) ||

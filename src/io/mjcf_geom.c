@@ -105,13 +105,32 @@ bool nsi_mjcf_read_assets(nsi_mjcf* m) {
 
 // ---- geoms -----------------------------------------------------------------------------------
 
-// Ends instead of position, orientation and length.
-static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* given) {
-    double ends[6];
+bool nsi_mjcf_ends(nsi_mjcf* m, nsi_mjcf_item c, ns_pose* pose, double* length, bool* given) {
+    double ends[6], along[3];
     uint32_t count;
-    // Absent: position and size come from other attributes.
     if (!nsi_mjcf_numbers(m, c, "fromto", 6, 6, ends, &count)) return false;
     *given = count > 0;
+    if (!*given) return true;
+
+    // The centre lies halfway between the ends; coincident ends have no direction.
+    for (int i = 0; i < 3; i++) {
+        along[i] = ends[i + 3] - ends[i];
+        pose->position[i] = 0.5 * (ends[i] + ends[i + 3]);
+    }
+    *length = sqrt(along[0] * along[0] + along[1] * along[1] + along[2] * along[2]);
+    if (!isfinite(*length) || !nsi_normalize(along, 3)) {
+        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
+                               "the two points of fromto are the same or too far apart");
+    }
+    nsi_quat_from_z(along, pose->quaternion);
+    return true;
+}
+
+// Ends instead of position, orientation and length.
+static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* given) {
+    // Absent: position and size come from other attributes.
+    double length;
+    if (!nsi_mjcf_ends(m, c, &geom->pose, &length, given)) return false;
     if (!*given) return true;
 
     // Only elongated shapes have two ends.
@@ -121,21 +140,7 @@ static bool read_fromto(nsi_mjcf* m, nsi_mjcf_item c, ns_geom_def* geom, bool* g
                                "fromto is for capsules, cylinders, boxes and ellipsoids");
     }
 
-    // The centre lies halfway between the ends.
-    double along[3];
-    for (int i = 0; i < 3; i++) {
-        along[i] = ends[i + 3] - ends[i];
-        geom->pose.position[i] = 0.5 * (ends[i] + ends[i + 3]);
-    }
-    double length = sqrt(along[0] * along[0] + along[1] * along[1] + along[2] * along[2]);
-    // Coincident ends have no direction.
-    if (!isfinite(length) || !nsi_normalize(along, 3)) {
-        return nsi_reader_fail(m->reader, c.element, NS_ERR_PARSE,
-                               "the two points of fromto are the same or too far apart");
-    }
-
     // The z axis points along the shape; boxes and ellipsoids have a square or round section.
-    nsi_quat_from_z(along, geom->pose.quaternion);
     bool round = geom->type == NS_GEOM_CAPSULE || geom->type == NS_GEOM_CYLINDER;
     if (!round) geom->size[1] = geom->size[0];
     // Half lengths, as in MuJoCo.

@@ -1,6 +1,7 @@
 // Sites and tendons of MJCF files.
 
 #include "io/mjcf.h"
+#include "model/pose.h"
 
 #include <stdio.h>
 
@@ -16,8 +17,21 @@ static bool add_site(nsi_mjcf* m, const nsi_xml_element* element, uint32_t class
         return nsi_reader_note(m->reader, element,
                                "has no name, so that nothing can refer to it: left out");
     }
-    return nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number) &&
-           nsi_mjcf_pose(m, c, &def.pose) && nsi_reader_add_site(m->reader, element, &def);
+    if (!nsi_mjcf_find_class(m, element, "class", class_number, &c.class_number) ||
+        !nsi_mjcf_pose(m, c, &def.pose)) {
+        return false;
+    }
+
+    // Two ends instead, in the body or in the frames around the site.
+    ns_pose ends = nsi_pose_identity(), frame = ends;
+    double length;
+    bool given;
+    if (!nsi_mjcf_ends(m, c, &ends, &length, &given) ||
+        (given && !nsi_mjcf_frame_pose(m, element, &frame))) {
+        return false;
+    }
+    if (given) def.pose = nsi_pose_compose(&frame, &ends);
+    return nsi_reader_add_site(m->reader, element, &def);
 }
 
 bool nsi_mjcf_add_sites(nsi_mjcf* m, const nsi_xml_element* body, uint32_t class_number,

@@ -44,3 +44,8 @@ ns_status ns_model_builder_add_site(ns_model_builder* builder, const ns_site_def
     builder->sites.data[builder->sites.count++] = site;
     return NS_OK;
 }
+
+const ns_site_def* nsi_model_builder_site(const ns_model_builder* builder, const char* name) {
+    uint32_t number = nsi_builder_find_site(builder, name);
+    return number == NSI_NONE ? NULL : &builder->sites.data[number].def;
+}

@@ -277,11 +277,13 @@ static void fill_keyframes(filling* f) {
         nsi_keyframe keyframe = f->builder->keyframes.data[i];
         keyframe.def.name = put_text(f->room, keyframe.def.name);
         if (!f->arrays) continue;
-        double* q = f->arrays->keyframe_numbers + (size_t)i * (n->nq + n->nv + n->nu);
+        double* q = f->arrays->keyframe_numbers + (size_t)i * (n->nq + n->nv + 2 * n->nu);
         memcpy(q, keyframe.def.q, n->nq * sizeof *q);
         memcpy(q + n->nq, keyframe.def.qd, n->nv * sizeof *q);
         memcpy(q + n->nq + n->nv, keyframe.def.control, n->nu * sizeof *q);
+        memcpy(q + n->nq + n->nv + n->nu, keyframe.def.activation, n->nu * sizeof *q);
         keyframe.def.q = q, keyframe.def.qd = q + n->nq, keyframe.def.control = q + n->nq + n->nv;
+        keyframe.def.activation = keyframe.def.control + n->nu;
         f->arrays->keyframes[i] = keyframe;
     }
 }
@@ -486,7 +488,7 @@ static ns_model make_head(const ns_model_builder* builder, const nsi_pairs* pair
     for (uint32_t i = 0; i < n->nequality; i++) {
         n->nparam += nsi_equality_param_count(builder->equalities.data[i].def.type);
     }
-    head.nkeyframe_number = n->nkeyframe * (n->nq + n->nv + n->nu);
+    head.nkeyframe_number = n->nkeyframe * (n->nq + n->nv + 2 * n->nu);
     head.param_table_size = 8;
     while (head.param_table_size < 2 * n->nparam) head.param_table_size *= 2;
     return head;

@@ -49,18 +49,21 @@ ns_status ns_model_builder_add_keyframe(ns_model_builder* builder, const ns_keyf
     uint32_t nq = builder->nq, nv = builder->nv, nu = builder->actuators.count;
     if ((status = check_finite(name, "coordinate", def->q, nq, error)) != NS_OK ||
         (status = check_finite(name, "velocity", def->qd, nv, error)) != NS_OK ||
-        (status = check_finite(name, "control", def->control, nu, error)) != NS_OK) {
+        (status = check_finite(name, "control", def->control, nu, error)) != NS_OK ||
+        (status = check_finite(name, "activation", def->activation, nu, error)) != NS_OK) {
         return status;
     }
     const char* kept = nsi_builder_keep(builder, name);
     double *q = keep_numbers(builder, def->q, nq), *qd = keep_numbers(builder, def->qd, nv);
     double* control = keep_numbers(builder, def->control, nu);
-    if (!kept || !q || !qd || !control) return nsi_fail_nomem(error);
+    double* activation = keep_numbers(builder, def->activation, nu);
+    if (!kept || !q || !qd || !control || !activation) return nsi_fail_nomem(error);
     if (!def->q) nsi_links_default_q(builder->links.data, builder->links.count, q);
     if (nsi_links_normalize_q(builder->links.data, builder->links.count, q) < 0.0) {
         return nsi_fail(error, NS_ERR_ARGUMENT, "keyframe \"%s\": a quaternion is zero", name);
     }
-    nsi_keyframe keyframe = {.def = {kept, q, qd, control}, .nq = nq, .nv = nv, .nu = nu};
+    nsi_keyframe keyframe = {
+        .def = {kept, q, qd, control, activation}, .nq = nq, .nv = nv, .nu = nu};
     if (nsi_array_push(&builder->allocator, &builder->keyframes, keyframe)) return NS_OK;
     return nsi_fail_nomem(error);
 }
@@ -70,6 +73,11 @@ void nsi_model_builder_get_sizes(const ns_model_builder* builder, uint32_t* nq, 
     *nq = builder->nq;
     *nv = builder->nv;
     *nu = builder->actuators.count;
+}
+
+const ns_actuator_def* nsi_model_builder_actuator(const ns_model_builder* builder,
+                                                  uint32_t number) {
+    return &builder->actuators.data[number].def;
 }
 
 const ns_keyframe_def* ns_model_keyframe(const ns_model* model, uint32_t number) {

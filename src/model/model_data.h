@@ -200,6 +200,12 @@ ns_status nsi_model_builder_set_folder(ns_model_builder* builder, const char* fo
 void nsi_model_builder_get_sizes(const ns_model_builder* builder, uint32_t* nq, uint32_t* nv,
                                  uint32_t* nu);
 
+// The site of this name; NULL when there is none.
+const ns_site_def* nsi_model_builder_site(const ns_model_builder* builder, const char* name);
+
+// An actuator that has been added, by number.
+const ns_actuator_def* nsi_model_builder_actuator(const ns_model_builder* builder, uint32_t number);
+
 // Links that are joined to each other do not touch, except in pairs given by hand.
 void nsi_model_builder_forbid_self_collision(ns_model_builder* builder);
 

@@ -110,14 +110,41 @@ static void what_cannot_be_is_said(void** state) {
 
     // Constraints without effect are left out; those of tendons are not represented.
     ns_model* model = parse_equality("", "<weld body1='world' body2='world'/>"
-                                         "<tendon tendon1='t'/><distance geom1='g' geom2='h'/>"
-                                         "<weld site1='s' site2='t'/>");
+                                         "<tendon tendon1='t'/><distance geom1='g' geom2='h'/>");
     assert_int_equal(ns_model_get_sizes(model).nequality, 0);
-    assert_int_equal(ns_model_get_sizes(model).nignored, 4);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 3);
     assert_true(modelfile_notes(model, "<tendon> as a constraint is not represented; changes the"));
     assert_true(modelfile_notes(model, "<distance> as a constraint is not represented; changes"));
-    assert_true(modelfile_notes(model, "<weld> as a constraint between sites is not represented"));
     ns_model_free(model);
+}
+
+// Sites are the anchors: what MuJoCo 3 has, and 2.2.2 has not.
+static void sites_are_anchors(void** state) {
+    (void)state;
+#define TWO(equality)                                                                              \
+    "<mujoco><worldbody><site name='w' pos='1 2 3' quat='0 1 0 0'/><body name='a' pos='0 0 1'>"    \
+    "<freejoint/><geom size='0.1'/><site name='s' pos='0.1 0.2 0.3' quat='0.8 0 0.6 0'/></body>"   \
+    "</worldbody><equality>" equality "</equality></mujoco>"
+    ns_model* model =
+        modelfile_parse(TWO("<connect site1='s' site2='w'/><weld site1='w' site2='s'/>"));
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    const ns_equality_def* e = ns_model_equality(model, 0);
+    assert_int_equal(e->type, NS_EQUALITY_CONNECT);
+    assert_string_equal(e->a, "a");
+    all_close(e->anchor_a.position, (const double[]){0.1, 0.2, 0.3}, 3, 0.0);
+    all_close(e->anchor_b.position, (const double[]){1, 2, 3}, 3, 0.0);
+    e = ns_model_equality(model, 1);
+    assert_int_equal(e->type, NS_EQUALITY_WELD);
+    assert_string_equal(e->b, "a");
+    all_close(e->anchor_a.quaternion, (const double[]){0, 1, 0, 0}, 4, 0.0);
+    all_close(e->anchor_b.quaternion, (const double[]){0.8, 0, 0.6, 0}, 4, 1e-15);
+    ns_model_free(model);
+    assert_says(modelfile_error(TWO("<weld site1='s'/>"), NS_ERR_PARSE), "site2 is missing");
+    assert_says(modelfile_error(TWO("<weld site1='s' site2='x'/>"), NS_ERR_PARSE),
+                "there is no site \"x\"");
+    assert_says(modelfile_error(TWO("<weld site1='s' site2='w' body1='a'/>"), NS_ERR_PARSE),
+                "has both bodies and sites");
+#undef TWO
 }
 
 int main(void) {
@@ -125,6 +152,7 @@ int main(void) {
         cmocka_unit_test(constraints_are_read),
         cmocka_unit_test(defaults_and_stiffness_are_read),
         cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(sites_are_anchors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

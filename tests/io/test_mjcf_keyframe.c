@@ -105,6 +105,26 @@ static void memory_may_run_out_anywhere(void** state) {
         "</mujoco>");
 }
 
+// Activations are those of the actuators that have one.
+static void activations_are_read(void** state) {
+    (void)state;
+#define ACTUATED(more, act)                                                                        \
+    "<mujoco><worldbody><body><joint name='j'/><geom size='1' pos='1 0 0'/></body></worldbody>"    \
+    "<actuator><motor joint='j'/><intvelocity joint='j' kp='1'/>" more                             \
+    "<general joint='j' dyntype='filter'/></actuator><keyframe><key act='" act "'/></keyframe>"    \
+    "</mujoco>"
+    ns_model* model = modelfile_parse(ACTUATED("", "0.3 0.7"));
+    all_close(ns_model_keyframe(model, 0)->activation, (const double[]){0, 0.3, 0.7}, 3, 0.0);
+    ns_model_free(model);
+    const char* message = modelfile_error(ACTUATED("", "0.3"), NS_ERR_PARSE);
+    assert_says(message, "act has 1 numbers, and the model 2");
+    model = modelfile_parse(ACTUATED("<general joint='j' dyntype='user'/>", "1 2 3"));
+    assert_true(modelfile_notes(model, "act: not read, since not all actuators are represented"));
+    all_close(ns_model_keyframe(model, 0)->activation, (const double[]){0, 0, 0}, 3, 0.0);
+    ns_model_free(model);
+#undef ACTUATED
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keyframes_have_the_order_of_mujoco),
@@ -112,6 +132,7 @@ int main(void) {
         cmocka_unit_test(controls_of_others_are_left_out),
         cmocka_unit_test(faults_are_refused),
         cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(activations_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

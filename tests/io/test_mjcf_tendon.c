@@ -49,10 +49,26 @@ static void what_is_wrong_is_said(void** state) {
                 "the first number must not exceed the second");
 }
 
+// Of two ends, with z from the first to the second.
+static void sites_may_have_two_ends(void** state) {
+    (void)state;
+    ns_model* model = parse_world("<body name='a'><joint/>" BALL
+                                  "<frame pos='0 0 1'><site name='s' fromto='1 0 0 1 4 0'/></frame>"
+                                  "</body>");
+    const ns_site_def* site = ns_model_site(model, 0);
+    assert_int_equal(ns_model_get_sizes(model).nignored, 0);
+    all_close(site->pose.position, (const double[]){1, 2, 1}, 3, 1e-15);
+    double r[9];
+    nsi_quat_to_matrix(site->pose.quaternion, r);
+    all_close((const double[]){r[2], r[5], r[8]}, (const double[]){0, 1, 0}, 3, 1e-15);
+    ns_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sites_and_tendons_are_read),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(sites_may_have_two_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
