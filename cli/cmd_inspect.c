@@ -312,6 +312,64 @@ static void print_equalities(const ns_model* model) {
     }
 }
 
+static void print_sites(const ns_model* model) {
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nsite; i++) {
+        const ns_site_def* s = ns_model_site(model, i);
+        printf("%s  %-24s on %s", i == 0 ? "\nsites\n" : "", s->name, s->link ? s->link : "world");
+        print_vector(", at", s->pose.position, 3);
+        printf("\n");
+    }
+}
+
+// What a tendon leads along: joints with their coefficients, or sites, geometries and pulleys.
+static void print_tendon_part(const ns_tendon_part* part) {
+    if (part->joint) {
+        printf(" %+g %s", part->factor, part->joint);
+    } else if (part->site) {
+        printf(" %s", part->site);
+    } else if (part->geom) {
+        printf(" around %s%s%s", part->geom, part->side ? " by " : "",
+               part->side ? part->side : "");
+    } else {
+        printf(" / %g:", part->factor);
+    }
+}
+
+static void print_tendons(const ns_model* model) {
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).ntendon; i++) {
+        const ns_tendon_def* t = ns_model_tendon(model, i);
+        printf("%s  %-24s %s:", i == 0 ? "\ntendons\n" : "", t->name,
+               t->parts[0].joint ? "fixed" : "spatial");
+        for (uint32_t k = 0; k < t->npart; k++) print_tendon_part(&t->parts[k]);
+        print_if("stiffness", t->stiffness);
+        if (t->stiffness != 0.0) print_if("rest", t->rest);
+        print_if("damping", t->damping);
+        print_if("friction", t->friction);
+        if (t->limited) printf(", limits %g to %g", t->lower, t->upper);
+        printf("\n");
+    }
+}
+
+// The one thing that a sensor belongs to.
+static const char* sensor_of(const ns_sensor_def* s) {
+    const char* of[] = {s->joint, s->actuator, s->tendon, s->site};
+    for (int k = 0; k < 4; k++) {
+        if (of[k]) return of[k];
+    }
+    return s->link ? s->link : "world";
+}
+
+static void print_sensors(const ns_model* model) {
+    for (uint32_t i = 0; i < ns_model_get_sizes(model).nsensor; i++) {
+        const ns_sensor_def* s = ns_model_sensor(model, i);
+        const ns_sensor_info* info = ns_sensor_type_info(s->type);
+        printf("%s  %-24s %s of %s: %s", i == 0 ? "\nsensors\n" : "", s->name, info->name,
+               sensor_of(s), info->help);
+        print_if("cutoff", s->cutoff);
+        printf("\n");
+    }
+}
+
 static void print_keyframes(const ns_model* model) {
     ns_model_sizes n = ns_model_get_sizes(model);
     for (uint32_t i = 0; i < n.nkeyframe; i++) {
@@ -450,6 +508,9 @@ static int print_model(const ns_model* model, const inspect_additions* a, bool p
     print_geoms(model, a);
     print_pairs(model, a);
     print_equalities(model);
+    print_sites(model);
+    print_tendons(model);
+    print_sensors(model);
     print_keyframes(model);
     print_additions(model, a);
     print_model_params(model, a, params);
@@ -590,6 +651,63 @@ static void json_equality(ns_json* j, const ns_model* model, uint32_t i) {
     ns_json_close(j);
 }
 
+static void json_tendon(ns_json* j, const ns_tendon_def* t) {
+    ns_json_open(j, NULL, '{');
+    ns_json_text(j, "name", t->name);
+    ns_json_open(j, "parts", '[');
+    for (uint32_t k = 0; k < t->npart; k++) {
+        const ns_tendon_part* part = &t->parts[k];
+        ns_json_open(j, NULL, '{');
+        if (part->joint) ns_json_text(j, "joint", part->joint);
+        if (part->site) ns_json_text(j, "site", part->site);
+        if (part->geom) ns_json_text(j, "geom", part->geom);
+        if (part->side) ns_json_text(j, "side", part->side);
+        if (part->joint) ns_json_number(j, "coefficient", part->factor);
+        if (!part->joint && !part->site && !part->geom) ns_json_number(j, "divisor", part->factor);
+        ns_json_close(j);
+    }
+    ns_json_close(j);
+    ns_json_number(j, "stiffness", t->stiffness);
+    ns_json_number(j, "rest", t->rest);
+    ns_json_number(j, "slack", t->slack);
+    ns_json_number(j, "damping", t->damping);
+    ns_json_number(j, "friction", t->friction);
+    if (t->limited) ns_json_numbers(j, "limits", (double[]){t->lower, t->upper}, 2);
+    ns_json_close(j);
+}
+
+// Sites, tendons and sensors.
+static void json_instruments(ns_json* j, const ns_model* model) {
+    ns_model_sizes n = ns_model_get_sizes(model);
+    ns_json_open(j, "sites", '[');
+    for (uint32_t i = 0; i < n.nsite; i++) {
+        const ns_site_def* s = ns_model_site(model, i);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", s->name);
+        ns_json_text(j, "link", s->link ? s->link : "world");
+        json_pose(j, "pose", &s->pose);
+        ns_json_close(j);
+    }
+    ns_json_close(j);
+
+    ns_json_open(j, "tendons", '[');
+    for (uint32_t i = 0; i < n.ntendon; i++) json_tendon(j, ns_model_tendon(model, i));
+    ns_json_close(j);
+
+    ns_json_open(j, "sensors", '[');
+    for (uint32_t i = 0; i < n.nsensor; i++) {
+        const ns_sensor_def* s = ns_model_sensor(model, i);
+        ns_json_open(j, NULL, '{');
+        ns_json_text(j, "name", s->name);
+        ns_json_text(j, "type", ns_sensor_type_info(s->type)->name);
+        ns_json_text(j, "of", sensor_of(s));
+        ns_json_count(j, "size", ns_sensor_type_info(s->type)->size);
+        ns_json_number(j, "cutoff", s->cutoff);
+        ns_json_close(j);
+    }
+    ns_json_close(j);
+}
+
 static void json_param(ns_json* j, const inspect_additions* a, const ns_param* p) {
     ns_json_open(j, NULL, '{');
     ns_json_text(j, "name", p->name);
@@ -695,6 +813,7 @@ static int print_model_json(const ns_model* model, const inspect_additions* a) {
         ns_json_numbers(j, "q", key->q, n.nq);
         ns_json_numbers(j, "qd", key->qd, n.nv);
         ns_json_numbers(j, "control", key->control, n.nu);
+        ns_json_numbers(j, "activation", key->activation, n.nu);
         ns_json_close(j);
     }
     ns_json_close(j);
@@ -703,6 +822,8 @@ static int print_model_json(const ns_model* model, const inspect_additions* a) {
     for (uint32_t i = 0; i < n.nequality; i++) json_equality(j, model, i);
     ns_json_close(j);
     ns_json_count(j, "freedom", n.nequality > 0 ? count_freedom(model) : n.nv);
+
+    json_instruments(j, model);
 
     // Parameters, and what a hybrid model adds.
     ns_json_open(j, "parameters", '[');

@@ -89,6 +89,25 @@ static void what_is_missing_comes_first(void** state) {
     assert_says(last.err, "3 parts of ");
     assert_says(last.err, "that may change the motion are unknown and ignored");
 
+    // Sites, tendons and sensors.
+    run_ok("inspect " DATA "../mjcf/instruments.xml");
+    assert_says(last.out, "\nsites\n  w                        on world, at 0 0 2\n");
+    assert_says(last.out,
+                "\ntendons\n  f                        fixed: +2 j, stiffness 3, limits -1 to 2\n");
+    assert_says(last.out, "  s                        spatial: w around ball by up p / 2: w p\n");
+    assert_says(last.out, "\nsensors\n  g                        gyro of p: angular velocity, site "
+                          "(rad/s), cutoff 5\n");
+    run_ok("inspect --json " DATA "../mjcf/instruments.xml");
+    root = json_of(last.out);
+    assert_int_equal(json_array_size(json_object_get(root, "sites")), 3);
+    json_t* tendon = json_array_get(json_object_get(root, "tendons"), 1);
+    assert_int_equal(json_array_size(json_object_get(tendon, "parts")), 6);
+    json_t* around = json_array_get(json_object_get(tendon, "parts"), 1);
+    assert_string_equal(json_string_value(json_object_get(around, "geom")), "ball");
+    json_t* sensor = json_array_get(json_object_get(root, "sensors"), 0);
+    assert_string_equal(json_string_value(json_object_get(sensor, "type")), "gyro");
+    json_decref(root);
+
     // Keyframes.
     run_ok("inspect " DATA "../mjcf/keyframes.xml");
     assert_says(last.out, "keyframes (the first is where simulations start)\n  home      ");
