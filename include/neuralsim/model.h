@@ -372,6 +372,10 @@ typedef struct ns_sensor_def {
                    ///< link for sensors of subtrees
     bool at_com;   ///< of a link: at its centre of mass, not its frame's origin. Default false
     double cutoff; ///< clamp the numbers to +-cutoff, unless it is an orientation; 0: no. Default 0
+
+    /// Of positions, orientations and velocities of frames: relative to another one, in its axes, as seen from
+    /// it. A site or a link; NULL: the world. Default NULL
+    const char *ref_site, *ref_link;
 } ns_sensor_def;
 
 NS_API ns_sensor_def ns_default_sensor_def(void);

@@ -15,29 +15,43 @@ static bool find_type(const nsi_xml_element* element, ns_sensor_type* out) {
     return false;
 }
 
-// The frame of a sensor: a site, or a body by its own or its inertial frame. `known` is false, with a
-// note, for others.
-static bool read_sensor_frame(nsi_mjcf* m, const nsi_xml_element* element, ns_sensor_def* def,
-                              bool* known) {
+// A frame that a sensor names: a site, or a body by its own or its inertial frame.
+typedef struct sensor_frame {
+    const char *site, *link;
+    bool at_com;
+} sensor_frame;
+
+// `known` is false, with a note, for frames that are not represented.
+static bool read_named_frame(nsi_mjcf* m, const nsi_xml_element* element, const char* types,
+                             const char* names, bool turns, sensor_frame* out, bool* known) {
     const char *type, *name;
-    if (!nsi_reader_required(m->reader, element, "objtype", &type) ||
-        !nsi_reader_required(m->reader, element, "objname", &name)) {
+    if (!nsi_reader_required(m->reader, element, types, &type) ||
+        !nsi_reader_required(m->reader, element, names, &name)) {
         return false;
     }
-    bool turns = def->type >= NS_SENSOR_FRAME_QUATERNION && def->type <= NS_SENSOR_FRAME_Z_AXIS;
     bool site = strcmp(type, "site") == 0, body = strcmp(type, "body") == 0;
     *known = site || strcmp(type, "xbody") == 0 || (body && !turns);
-    if (nsi_xml_find(element, "reftype")) {
-        *known = false;
-        return nsi_reader_note(m->reader, element,
-                               "is relative to another frame and is not represented");
-    }
     if (!*known) {
-        return nsi_reader_note(m->reader, element, "objtype %.40s: not represented%s", type,
+        return nsi_reader_note(m->reader, element, "%s %.40s: not represented%s", types, type,
                                body ? "; use xbody" : "");
     }
-    *(site ? &def->site : &def->link) = name;
-    def->at_com = body;
+    *out = (sensor_frame){site ? name : NULL, site ? NULL : name, body};
+    return true;
+}
+
+// The frame of a sensor, and the one that it is relative to. The axes of an inertial frame are not known.
+static bool read_sensor_frame(nsi_mjcf* m, const nsi_xml_element* element, ns_sensor_def* def,
+                              bool* known) {
+    bool turns = def->type >= NS_SENSOR_FRAME_QUATERNION && def->type <= NS_SENSOR_FRAME_Z_AXIS;
+    sensor_frame frame = {0}, from = {0};
+    if (!read_named_frame(m, element, "objtype", "objname", turns, &frame, known)) return false;
+    bool relative = nsi_xml_find(element, "reftype") || nsi_xml_find(element, "refname");
+    if (*known && relative &&
+        !read_named_frame(m, element, "reftype", "refname", true, &from, known)) {
+        return false;
+    }
+    def->site = frame.site, def->link = frame.link, def->at_com = frame.at_com;
+    def->ref_site = from.site, def->ref_link = from.link;
     return true;
 }
 

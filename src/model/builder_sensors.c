@@ -75,6 +75,30 @@ static ns_status resolve_object(const ns_model_builder* builder, nsi_sensor* sen
                     kind == NS_SENSOR_OF_BALL ? "spherical" : "revolute or prismatic");
 }
 
+// The frame that a sensor is relative to.
+static ns_status resolve_reference(const ns_model_builder* builder, nsi_sensor* sensor,
+                                   ns_error* error) {
+    const ns_sensor_def* def = &sensor->def;
+    const char* name = def->ref_site ? def->ref_site : def->ref_link;
+    sensor->reference = NSI_NONE;
+    if (!name) return NS_OK;
+    bool fits = def->type >= NS_SENSOR_FRAME_POSITION &&
+                def->type <= NS_SENSOR_FRAME_ANGULAR_VELOCITY && !(def->ref_site && def->ref_link);
+    if (!fits) {
+        return nsi_fail(
+            error, NS_ERR_ARGUMENT,
+            "sensor \"%s\": positions, orientations and velocities of frames are relative "
+            "to a site or a link, others to none",
+            def->name);
+    }
+    sensor->reference =
+        def->ref_site ? nsi_builder_find_site(builder, name) : nsi_builder_find_link(builder, name);
+    if (sensor->reference != NSI_NONE || (def->ref_link && nsi_builder_is_world(name)))
+        return NS_OK;
+    return nsi_fail(error, NS_ERR_ARGUMENT, "sensor \"%s\": there is no %s \"%.*s\"", def->name,
+                    def->ref_site ? "site" : "link", NSI_MODEL_MAX_NAME, name);
+}
+
 ns_status ns_model_builder_add_sensor(ns_model_builder* builder, const ns_sensor_def* given,
                                       ns_error* error) {
     ns_status status = nsi_builder_check(builder, given, "ns_model_builder_add_sensor", error);
@@ -93,13 +117,14 @@ ns_status ns_model_builder_add_sensor(ns_model_builder* builder, const ns_sensor
     nsi_builder_part of = {"sensor", def->name};
     status = nsi_builder_check_number(of, "cutoff", def->cutoff, NSI_NUMBER_NOT_NEGATIVE, error);
     if (status == NS_OK) status = resolve_object(builder, &sensor, error);
+    if (status == NS_OK) status = resolve_reference(builder, &sensor, error);
     if (status != NS_OK) return status;
     if (builder->sensors.count >= MAX_SENSORS) {
         return nsi_fail(error, NS_ERR_LIMIT, "a model has at most %d sensors", MAX_SENSORS);
     }
 
-    const char** texts[] = {&def->name,   &def->joint, &def->actuator,
-                            &def->tendon, &def->site,  &def->link};
+    const char** texts[] = {&def->name, &def->joint, &def->actuator, &def->tendon,
+                            &def->site, &def->link,  &def->ref_site, &def->ref_link};
     bool kept = true;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         if (!*texts[k]) continue;

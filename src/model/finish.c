@@ -167,8 +167,9 @@ static void fill_tendons(filling* f) {
 static void fill_sensors(filling* f) {
     for (uint32_t i = 0; i < f->builder->sensors.count; i++) {
         nsi_sensor sensor = f->builder->sensors.data[i];
-        const char** texts[] = {&sensor.def.name,   &sensor.def.joint, &sensor.def.actuator,
-                                &sensor.def.tendon, &sensor.def.site,  &sensor.def.link};
+        const char** texts[] = {&sensor.def.name,     &sensor.def.joint,   &sensor.def.actuator,
+                                &sensor.def.tendon,   &sensor.def.site,    &sensor.def.link,
+                                &sensor.def.ref_site, &sensor.def.ref_link};
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
             *texts[k] = put_text(f->room, *texts[k]);
         }

@@ -112,6 +112,7 @@ typedef struct nsi_sensor {
     ns_sensor_def def;
     uint32_t
         object; // number of the link (of its joint), actuator, tendon or site; NSI_NONE: the world
+    uint32_t reference; // number of the site or link that it is relative to; NSI_NONE: the world
 } nsi_sensor;
 
 typedef struct nsi_geom {

@@ -163,15 +163,46 @@ static reading read_transmission(const sensing* s, const nsi_sensor* sensor) {
     return (reading){{position ? t.length : t.velocity}, ""};
 }
 
-static reading read_frame(const sensing* s, const nsi_sensor* sensor) {
-    bool of_site = sensor->def.site != NULL;
+// The frame of a site or of a link, there at its origin or centre of mass.
+static moving_frame find_frame(const sensing* s, bool of_site, uint32_t number, bool at_com) {
     vec3 point = v3_zero();
-    if (!of_site && sensor->def.at_com) {
-        const nsi_link* l = &s->robot->model->links[sensor->object];
+    if (of_site) return site_frame(s, number);
+    if (at_com && number != NSI_NONE) {
+        const nsi_link* l = &s->robot->model->links[number];
         const ns_expr* c = s->robot->param + l->param + NSI_LINK_COM;
         point = v3(c[0], c[1], c[2]);
     }
-    moving_frame f = of_site ? site_frame(s, sensor->object) : link_frame(s, sensor->object, point);
+    return link_frame(s, number, point);
+}
+
+// A frame seen from another one, which moves as well.
+static reading read_relative(const sensing* s, const nsi_sensor* sensor, const moving_frame* f) {
+    const ns_sensor_def* def = &sensor->def;
+    moving_frame from = find_frame(s, def->ref_site != NULL, sensor->reference, false);
+    vec3 way = v3_sub(f->position, from.position);
+    vec3 turning = m3_apply(from.link_R, from.velocity.w), v;
+    int axis_number = (int)def->type - (int)NS_SENSOR_FRAME_X_AXIS;
+    switch (def->type) {
+    case NS_SENSOR_FRAME_POSITION: return read_vector(m3_apply_t(from.R, way), "m");
+    case NS_SENSOR_FRAME_QUATERNION: {
+        quat back = {from.turn.w, ns_neg(from.turn.x), ns_neg(from.turn.y), ns_neg(from.turn.z)};
+        quat turn = q_mul(back, f->turn);
+        return (reading){{turn.w, turn.x, turn.y, turn.z}, ""};
+    }
+    case NS_SENSOR_FRAME_LINEAR_VELOCITY:
+        v = v3_sub(m3_apply(f->link_R, linear_velocity(f)),
+                   m3_apply(from.link_R, linear_velocity(&from)));
+        return read_vector(m3_apply_t(from.R, v3_sub(v, v3_cross(turning, way))), "m/s");
+    case NS_SENSOR_FRAME_ANGULAR_VELOCITY:
+        v = v3_sub(m3_apply(f->link_R, f->velocity.w), turning);
+        return read_vector(m3_apply_t(from.R, v), "rad/s");
+    default: return read_vector(m3_apply_t(from.R, m3_column(f->R, axis_number)), "");
+    }
+}
+
+static reading read_frame(const sensing* s, const nsi_sensor* sensor) {
+    moving_frame f = find_frame(s, sensor->def.site != NULL, sensor->object, sensor->def.at_com);
+    if (sensor->reference != NSI_NONE) return read_relative(s, sensor, &f);
     vec3 v;
     switch (sensor->def.type) {
     case NS_SENSOR_FRAME_POSITION: return read_vector(f.position, "m");

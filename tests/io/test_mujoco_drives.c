@@ -432,19 +432,22 @@ static void drag_of_the_medium_agrees(void** state) {
     "/><frameangacc " of "/>"
 #define ORIENTATIONS(of)                                                                           \
     "<framequat " of "/><framexaxis " of "/><frameyaxis " of "/><framezaxis " of "/>"
+#define RELATIVE(of) "<framepos " of "/><framelinvel " of "/><frameangvel " of "/>" ORIENTATIONS(of)
 #define SENSORS                                                                                    \
     "<sensor><jointpos joint='h1'/><jointvel joint='s1'/><jointvel joint='h1' cutoff='0.2'/>"      \
     "<ballquat joint='b1'/><ballangvel joint='b1'/><actuatorpos actuator='b'/>"                    \
     "<actuatorvel actuator='c'/><actuatorfrc actuator='b'/><tendonpos tendon='s'/>"                \
-    "<tendonvel tendon='p'/>" FRAMES("objtype='site' objname='t3'")                                \
-        ORIENTATIONS("objtype='site' objname='t3'") FRAMES("objtype='body' objname='hand'")        \
-            FRAMES("objtype='xbody' objname='drone'")                                              \
-                ORIENTATIONS("objtype='xbody' objname='hand'")                                     \
-                    FRAMES("objtype='site' objname='w1'") "<gyro site='t4'/><velocimeter "         \
-                                                          "site='t3'/><accelerometer site='t3'/>"  \
-                                                          "<accelerometer site='t4'/><subtreecom " \
-                                                          "body='arm'/><subtreecom body='world'/>" \
-                                                          "<subtreelinvel body='base'/></sensor>"
+    "<tendonvel tendon='p'/>" FRAMES("objtype='site' objname='t3'") ORIENTATIONS(                  \
+        "objtype='site' objname='t3'") FRAMES("objtype='body' objname='hand'")                     \
+        FRAMES("objtype='xbody' objname='drone'") ORIENTATIONS("objtype='xbody' objname='hand'")   \
+            RELATIVE("objtype='site' objname='t3' reftype='site' refname='t4'")                    \
+                RELATIVE("objtype='xbody' objname='drone' reftype='xbody' refname='hand'")         \
+                    RELATIVE("objtype='site' objname='w1' reftype='site' refname='t2'") FRAMES(    \
+                        "objtype='site' objname='w1'") "<gyro site='t4'/><velocimeter "            \
+                                                       "site='t3'/><accelerometer site='t3'/>"     \
+                                                       "<accelerometer site='t4'/><subtreecom "    \
+                                                       "body='arm'/><subtreecom body='world'/>"    \
+                                                       "<subtreelinvel body='base'/></sensor>"
 
 // Orientations up to the sign of the quaternion. There are no constraints, so that the acceleration of
 // MuJoCo's sensors is the one without them.
