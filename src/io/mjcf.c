@@ -37,7 +37,7 @@
 // What moves an actuator differently from its force law.
 #define ACTUATOR_CHANGING                                                                          \
     "dyntype dynprm actdim actrange actlimited actearly timeconst delay nsample inheritrange "     \
-    "dampratio body cranksite slidersite damping armature"
+    "dampratio body cranksite slidersite cranklength damping armature"
 #define TENDON "limited range frictionloss stiffness damping springlength rgba width material group"
 #define TENDON_CHANGING                                                                            \
     "solreflimit solimplimit solreffriction solimpfriction margin armature actuatorfrcrange "      \
