@@ -167,6 +167,64 @@ static void the_advice_removes_the_finding(void** state) {
     }
 }
 
+// A map that is still late says how much is missing to the right offset, beside what it has.
+static void the_advice_counts_from_the_offset_of_the_map(void** state) {
+    (void)state;
+    const struct {
+        double has;
+        const char* advice;
+    } cases[] = {{-0.005, "`offset: -0.01`"}, {0.0, "`offset: -0.01`"}};
+    recording* r = rig_record_force(1e-4, 29, fast_force, RIG_END);
+    for (int i = 0; i < 2; i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "sources:\n"
+                 "  - time: t\n"
+                 "    observe: {q_slide: a, q_hinge: b, qd_slide: c, qd_hinge: d}\n"
+                 "  - time: t\n"
+                 "    offset: %g\n"
+                 "    control: {tau_slide: f}\n",
+                 cases[i].has);
+        checked c = rig_check(r, "t,a,b,c,d,f", tempdir_write("hold.yaml", text));
+        const ns_data_finding* f = rig_must_find(c.check, NS_DATA_CONTROL_HOLD, "tau_slide", "");
+        assert_says(f->advice, cases[i].advice);
+        rig_drop(&c);
+    }
+    free(r);
+}
+
+static double slow_force(double t) {
+    return 2.0 * sin(0.9 * t) + sin(1.7 * t + 1.0);
+}
+
+// A control that hardly changes within a sample is explained by either: no mistake, but a note.
+static void a_gain_that_does_not_matter_is_a_note(void** state) {
+    (void)state;
+    double (*const forces[])(double t) = {fast_force, slow_force};
+    const ns_data_severity severities[] = {NS_DATA_WARNING, NS_DATA_NOTE};
+    for (int k = 0; k < 2; k++) {
+        recording* r = rig_record_force(0.0, 29, forces[k], RIG_CONTINUOUS);
+        checked c = rig_check(r, NULL, NULL);
+        const ns_data_finding* f =
+            rig_must_find(c.check, NS_DATA_CONTROL_HOLD, "tau_slide", "unexplained");
+        assert_int_equal(f->severity, severities[k]);
+        assert_null(strstr(f->message, "100 %"));
+
+        // The shares that are left differ in what is printed.
+        double left, held;
+        const char* says = strstr(f->message, "that leaves ");
+        assert_non_null(says);
+        assert_int_equal(sscanf(says, "that leaves %lf %%", &left), 1);
+        says = strstr(f->message, "held ones leave ");
+        assert_non_null(says);
+        assert_int_equal(sscanf(says, "held ones leave %lf %%", &held), 1);
+        assert_true(held > 1.25 * left);
+        assert_int_equal(held - left > 0.03, severities[k] == NS_DATA_WARNING);
+        rig_drop(&c);
+        free(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_controls_than_held_ones_are_found),
@@ -175,6 +233,8 @@ int main(void) {
         cmocka_unit_test(early_velocities_are_silent),
         cmocka_unit_test(simulations_with_a_step_for_each_row_are_silent),
         cmocka_unit_test(the_advice_removes_the_finding),
+        cmocka_unit_test(the_advice_counts_from_the_offset_of_the_map),
+        cmocka_unit_test(a_gain_that_does_not_matter_is_a_note),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
