@@ -149,6 +149,70 @@ static void seeds_may_depend_on_the_motion(void** state) {
     rig_free(&r);
 }
 
+// Seeders of several threads, each with robots of its own: what they mark is theirs alone.
+typedef struct marked_seeds {
+    const run* u;
+    uint32_t* seeded; // (batch) how often
+    bool* simulated;  // (batch) all states were there
+} marked_seeds;
+
+static void seed_and_mark(void* context, uint32_t first, uint32_t count) {
+    marked_seeds* s = context;
+    const size_t row = s->u->nstate / s->u->batch;
+    for (uint32_t b = first; b < first + count; b++) {
+        s->seeded[b]++;
+        s->simulated[b] = true;
+        for (size_t k = b * row; k < (b + 1) * row; k++) {
+            s->simulated[b] = s->simulated[b] && !isnan(s->u->states[k]);
+            s->u->state_seeds[k] = 2.0 * s->u->states[k];
+        }
+    }
+}
+
+static void seeders_run_side_by_side(void** state) {
+    (void)state;
+    enum { BATCH = 37, STEPS = 9, THREADS = 4, ROUNDS = 5 };
+    ns_rng rng = ns_rng_seed(8);
+    ns_system_options options = full_options();
+    rig r = rig_create(everything, 260, 4, &options);
+    run u = run_create(&r, &rng, BATCH, STEPS), v = run_again(&r, &u);
+
+    // One thread: a rollout, then its gradient.
+    ns_workspace_size size = {.batch = BATCH, .steps = STEPS, .threads = 1};
+    ns_workspace* work = make_work(r.system, size);
+    ns_error error = {0};
+    ns_rollout_args args = run_args(&u), args_late = run_args(&v);
+    ns_rollout_adjoint adjoint = run_adjoint(&u), adjoint_late = run_adjoint(&v);
+    must(ns_rollout(r.system, work, &args, &error), &error);
+    for (size_t k = 0; k < u.nstate; k++) u.state_seeds[k] = 2.0 * u.states[k];
+    must(ns_rollout_vjp(r.system, work, &args, &adjoint, &error), &error);
+    ns_workspace_free(work);
+
+    // Four: both together, each robot once.
+    size.threads = THREADS;
+    work = make_work(r.system, size);
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t seeded[BATCH] = {0};
+        bool simulated[BATCH] = {false};
+        marked_seeds marks = {.u = &v, .seeded = seeded, .simulated = simulated};
+        for (size_t k = 0; k < v.nstate; k++) v.states[k] = v.state_seeds[k] = NAN;
+        must(nsi_rollout_vjp_seeded(r.system, work, &args_late, &adjoint_late, seed_and_mark,
+                                    &marks, &error),
+             &error);
+        for (int b = 0; b < BATCH; b++) {
+            assert_int_equal(seeded[b], 1);
+            assert_true(simulated[b]);
+        }
+        same_bits("dx0", v.dx0, u.dx0, (size_t)BATCH * r.n.nx);
+        same_bits("dcontrols", v.dcontrols, u.dcontrols, u.ncontrol);
+        same_bits("dparams", v.dparams, u.dparams, r.n.np);
+    }
+    ns_workspace_free(work);
+    run_free(&u);
+    run_free(&v);
+    rig_free(&r);
+}
+
 static void backends_do_not_matter(void** state) {
     (void)state;
     ns_rng rng = ns_rng_seed(3);
@@ -419,6 +483,7 @@ int main(void) {
         cmocka_unit_test(a_rollout_is_its_steps),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(seeds_may_depend_on_the_motion),
+        cmocka_unit_test(seeders_run_side_by_side),
         cmocka_unit_test(backends_do_not_matter),
         cmocka_unit_test(robots_of_a_batch_do_not_know_each_other),
         cmocka_unit_test(a_workspace_can_be_used_again),
