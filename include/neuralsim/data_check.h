@@ -85,6 +85,7 @@ typedef struct ns_data_finding {
 /// Statistics of a channel or control over all recordings. NaN: not known.
 typedef struct ns_data_channel {
     const char *name, *unit; ///< unit: "" for none, or without a model
+    const char* file;        ///< the first one with its columns
     bool control;
     uint64_t count, missing; ///< samples that are there; that are missing at the channel's own rate
     double min, max, mean, deviation;

@@ -209,15 +209,26 @@ static void find_other_columns(ns_data_check* c, const file_group* first, const 
 
     // Columns that only these files have do no harm, nor do those that the model does not know.
     bool needed = missing.count > 0 && (missing.used || !c->model);
-    char who[40] = "it has";
-    if (places.count > 1) snprintf(who, sizeof who, "%u files have", places.count);
-    nsi_find(c, NS_DATA_OTHER_COLUMNS, needed ? NS_DATA_WARNING : NS_DATA_NOTE, NULL, &places, NAN,
-             needed ? "a fit reads all files with one map: give the columns the same names"
-                    : "they are checked apart, by their own names",
-             "%s other columns than %.150s: %s%s%s%s%s", who, first->files.data[0],
-             missing.count > 0 ? "no " : "", missing.text,
-             missing.count > 0 && more.count > 0 ? ", but " : "", more.count > 0 ? "also " : "",
-             more.text);
+    bool several = places.count > 1;
+    const char* advice = needed
+                             ? "a fit reads all files with one map: give the columns the same names"
+                         : several ? "the files are checked separately"
+                                   : "the file is checked separately";
+    ns_data_severity severity = needed ? NS_DATA_WARNING : NS_DATA_NOTE;
+    char who[40];
+    if (missing.count == 0) {
+        snprintf(who, sizeof who, "this file");
+        if (several) snprintf(who, sizeof who, "these %u files", places.count);
+        nsi_find(c, NS_DATA_OTHER_COLUMNS, severity, NULL, &places, NAN, advice,
+                 "column%s %s %s in %s, not in %.150s", more.count > 1 ? "s" : "", more.text,
+                 more.count > 1 ? "are" : "is", who, first->files.data[0]);
+        return;
+    }
+    snprintf(who, sizeof who, "it has");
+    if (several) snprintf(who, sizeof who, "%u files have", places.count);
+    nsi_find(c, NS_DATA_OTHER_COLUMNS, severity, NULL, &places, NAN, advice,
+             "%s other columns than %.150s: no %s%s%s", who, first->files.data[0], missing.text,
+             more.count > 0 ? ", but also " : "", more.text);
 }
 
 // ---- checking ------------------------------------------------------------------------------------
@@ -226,6 +237,7 @@ static void find_other_columns(ns_data_check* c, const file_group* first, const 
 static ns_status check_group(const file_groups* g, file_group* group, ns_data_check* c,
                              ns_error* error) {
     c->own_map = group->map;
+    c->file = nsi_check_keep(c, group->files.data[0]);
     ns_status status =
         ns_dataset_create(c->own_map, g->options->period, &c->allocator, &c->own_data, error);
     if (status != NS_OK) return status;

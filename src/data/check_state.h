@@ -73,7 +73,8 @@ struct ns_data_check {
     ns_data_map* own_map; // of files, or NULL
     ns_dataset* own_data;
     const ns_data_map* map;
-    bool has_time; // false: rows were counted
+    const char* file; // the first one
+    bool has_time;    // false: rows were counted
     nsi_signal* signals;
     uint32_t nsignal, nchannel;
     nsi_checked_recording* recordings;

@@ -174,6 +174,7 @@ ns_status nsi_check_run(ns_data_check* c, const ns_dataset* const* sets, const c
     c->has_time = !(c->map->inferred && source && !source->time.formula && !source->time.each);
     if (!take_recordings(c, sets, names, nset) || !nsi_signals_create(c))
         return nsi_fail_nomem(error);
+    if (!c->file) c->file = c->nrecording > 0 ? c->recordings[0].stats.file : "";
     nsi_statistics_fill(c);
     for (size_t k = 0; k < sizeof checks / sizeof *checks && c->nrecording > 0; k++)
         checks[k].run(c);

@@ -130,6 +130,7 @@ static void fill_channel(ns_data_check* c, uint32_t signal) {
     ns_data_channel* out = &c->signals[signal].stats;
     double* values = c->scratch;
     size_t count = gather_values(c, signal, values);
+    out->file = c->file;
     fill_range(out, values, count);
     out->count = count;
     out->resolution = nsi_resolution(values, count);

@@ -53,6 +53,7 @@ static void record_channels(ns_json* j, const ns_data_check* c) {
         ns_json_open(j, NULL, '{');
         ns_json_text(j, "name", s->name);
         ns_json_text(j, "unit", s->unit);
+        ns_json_text(j, "file", s->file);
         ns_json_bool(j, "control", s->control);
         ns_json_count(j, "count", s->count);
         ns_json_count(j, "missing", s->missing);
@@ -121,13 +122,13 @@ static void report_findings(ns_report* report, const ns_data_check* c) {
     }
 }
 
-// The first recording that has rows of the channel; 0 for none.
+// The first recording that has rows of the channel, or NSI_NONE.
 static uint32_t first_recording(const ns_data_check* c, uint32_t channel) {
     const double *times, *values;
     for (uint32_t k = 0; k < ns_data_check_recording_count(c); k++) {
         if (ns_data_check_rows(c, k, channel, &times, &values) > 0) return k;
     }
-    return 0;
+    return NSI_NONE;
 }
 
 // The name of a channel. Where files with other columns have the same one: with the first of its files.
@@ -138,9 +139,8 @@ static const char* channel_title(const ns_data_check* c, uint32_t channel, char*
     for (uint32_t k = 0; k < ns_data_check_channel_count(c); k++) {
         again = again || (k != channel && strcmp(ns_data_check_channel(c, k)->name, name) == 0);
     }
-    if (!again || ns_data_check_recording_count(c) == 0) return name;
-    snprintf(text, size, "%.150s (%.150s)", name,
-             ns_data_check_recording(c, first_recording(c, channel))->name);
+    if (!again) return name;
+    snprintf(text, size, "%.150s (%.150s)", name, ns_data_check_channel(c, channel)->file);
     return text;
 }
 
@@ -219,7 +219,7 @@ static void report_data_recordings(ns_report* report, const ns_data_check* c) {
 
 // ---- figures -----------------------------------------------------------------------------------
 
-// The recording where something was found in the channel; the first one that has it otherwise.
+// The recording where something was found in the channel; the first one that has it otherwise, or NSI_NONE.
 static uint32_t shown_recording(const ns_data_check* c, uint32_t channel) {
     const char* name = ns_data_check_channel(c, channel)->name;
     const double *times, *values;
@@ -254,6 +254,7 @@ static void add_channel_figure(ns_section* section, const ns_data_check* c, uint
     ns_report* report = section->report;
     const ns_data_channel* s = ns_data_check_channel(c, channel);
     uint32_t recording = shown_recording(c, channel);
+    if (recording == NSI_NONE) return;
     const ns_data_recording* r = ns_data_check_recording(c, recording);
     const double *times, *values;
     uint32_t count = ns_data_check_rows(c, recording, channel, &times, &values);

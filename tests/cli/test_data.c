@@ -102,6 +102,28 @@ static void files_with_other_columns_are_shown(void** state) {
     free(page);
 }
 
+// A file whose rows cannot be read has channels without a recording: they are not those of another file.
+static void channels_without_recordings_have_their_own_file(void** state) {
+    (void)state;
+    tempdir_write("bad.csv", "t,a,c\n0,1,2\n0.1\n");
+    tempdir_write("right.csv", "t,a,b\n0,1,2\n0.1,2,3\n0.2,3,5\n");
+    run_bad("data bad.csv right.csv -o broken", 1, "");
+    assert_says(last.out, "a (bad.csv)");
+    assert_says(last.out, "a (right.csv)");
+    char* record = tempdir_read("broken/result.json");
+    json_t* root = json_loads(record, 0, NULL);
+    assert_non_null(root);
+    const json_t* channels = json_object_get(root, "channels");
+    assert_int_equal(json_array_size(channels), 4);
+    for (size_t k = 0; k < 4; k++) {
+        const json_t* file = json_object_get(json_array_get(channels, k), "file");
+        assert_non_null(file);
+        assert_string_equal(json_string_value(file), k < 2 ? "bad.csv" : "right.csv");
+    }
+    json_decref(root);
+    free(record);
+}
+
 static void unusable_files_end_with_1(void** state) {
     (void)state;
     write_swing("back.csv", 1.0, "1,0,0,0,0\n");
@@ -121,6 +143,7 @@ int main(void) {
         cmocka_unit_test(a_mistake_is_a_warning_in_all_forms),
         cmocka_unit_test(pages_mark_findings),
         cmocka_unit_test(files_with_other_columns_are_shown),
+        cmocka_unit_test(channels_without_recordings_have_their_own_file),
         cmocka_unit_test(unusable_files_end_with_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

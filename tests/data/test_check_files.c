@@ -102,18 +102,45 @@ static void files_with_other_columns_are_apart(void** state) {
     for (int k = 0; k < 2; k++) {
         const char* both[] = {more[k], more[1 - k]};
         check = rig_check_files(both, 2, NULL, k == 0 ? NULL : model);
-        f = rig_must_find(check, NS_DATA_OTHER_COLUMNS, NULL, k == 0 ? "also note" : "no note");
+        f = rig_must_find(check, NS_DATA_OTHER_COLUMNS, NULL,
+                          k == 0 ? "more.csv:1: column note is in this file, not in " : "no note");
         assert_int_equal(f->severity, NS_DATA_NOTE);
+        assert_string_equal(f->advice, "the file is checked separately");
         ns_data_check_free(check);
     }
     ns_model_free(model);
+
+    // Of several files with several columns, too.
+    const char* tables[] = {tempdir_write("a.csv", "t,a\n0,1\n0.1,2\n"),
+                            tempdir_write("b.csv", "t,a,b,c\n0,1,2,3\n0.1,2,3,4\n"),
+                            tempdir_write("c.csv", "t,a,b,c\n0,1,2,3\n0.1,4,3,4\n")};
+    check = rig_check_files(tables, 3, NULL, NULL);
+    f = rig_must_find(check, NS_DATA_OTHER_COLUMNS, NULL,
+                      "columns b, c are in these 2 files, not in ");
+    assert_string_equal(f->advice, "the files are checked separately");
+    ns_data_check_free(check);
     free(r);
+}
+
+// A channel names the first file with its columns, also when no row of this can be read.
+static void channels_name_their_files(void** state) {
+    (void)state;
+    const char* files[] = {tempdir_write("bad.csv", "t,a,c\n0,1,2\n0.1\n"),
+                           tempdir_write("right.csv", "t,a,b\n0,1,2\n0.1,2,3\n")};
+    ns_data_check* check = rig_check_files(files, 2, NULL, NULL);
+    assert_int_equal(ns_data_check_recording_count(check), 1);
+    assert_int_equal(ns_data_check_channel_count(check), 4);
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_string_equal(ns_data_check_channel(check, k)->file, files[k / 2]);
+    }
+    ns_data_check_free(check);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_that_cannot_be_read_are_findings),
         cmocka_unit_test(files_with_other_columns_are_apart),
+        cmocka_unit_test(channels_name_their_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
