@@ -65,24 +65,30 @@ uint32_t nsi_data_folders(const char* own, const char* out[NSI_DATA_FOLDERS]) {
     return 2;
 }
 
-bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
-                        char** out) {
-    const char* roots[NSI_DATA_FOLDERS];
-    uint32_t count = nsi_data_folders(folder, roots);
+bool nsi_file_below(const char* file, const char* folder) {
+    char* real = realpath(folder, NULL);
+    size_t length = real ? strlen(real) : 0;
+    if (length == 1) length = 0; // the root
+    bool below = real && strncmp(file, real, length) == 0 && file[length] == '/';
+    free(real);
+    return below;
+}
+
+bool nsi_file_find_data(const char* name, const ns_allocator* allocator, char** out) {
+    const char* root = getenv("NEURALSIM_DATA");
     *out = NULL;
-    for (uint32_t k = 0; k < count; k++) {
-        bool whole = *name == '/';
-        if (k > 0 && (whole || leads_up(name))) continue;
-        size_t size = strlen(roots[k]) + 1 + strlen(name) + 1;
-        char* path = nsi_alloc(allocator, size);
-        if (!path) return false;
-        snprintf(path, size, "%s%s%s", whole ? "" : roots[k], k > 0 ? "/" : "", name);
-        if (nsi_file_exists(path)) {
-            *out = path;
-            return true;
-        }
+    if (!root || !*root || *name == '/' || leads_up(name)) return true;
+    size_t size = strlen(root) + 1 + strlen(name) + 1;
+    char* path = nsi_alloc(allocator, size);
+    if (!path) return false;
+    snprintf(path, size, "%s/%s", root, name);
+    char* real = nsi_file_exists(path) ? realpath(path, NULL) : NULL;
+    if (real && nsi_file_below(real, root)) {
+        *out = path;
+    } else {
         nsi_free(allocator, path);
     }
+    free(real);
     return true;
 }
 

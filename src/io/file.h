@@ -34,11 +34,12 @@ char* nsi_file_folder(const char* path, const ns_allocator* allocator);
 enum { NSI_DATA_FOLDERS = 2 };
 uint32_t nsi_data_folders(const char* own, const char* out[NSI_DATA_FOLDERS]);
 
-// Search a data file: in `folder`, that of the file that names it (ends with '/' or is empty), else
-// below NEURALSIM_DATA, but there no name with "..". `out` receives a path to be freed, or NULL when
-// there is none. False when out of memory.
-bool nsi_file_find_data(const char* folder, const char* name, const ns_allocator* allocator,
-                        char** out);
+// Search a data file below NEURALSIM_DATA, by a relative name without "..", whose links stay there. `out`
+// receives a path to be freed, or NULL when there is none. False when out of memory.
+bool nsi_file_find_data(const char* name, const ns_allocator* allocator, char** out);
+
+// Is a file, named by an absolute path, below a folder, whose links are resolved?
+bool nsi_file_below(const char* file, const char* folder);
 
 // Is there a file of this name: not a folder, and nothing that might never end?
 bool nsi_file_exists(const char* path);

@@ -476,7 +476,7 @@ bool nsi_reader_find_data(nsi_reader* reader, const nsi_xml_element* element, co
         memcpy(*path, found, strlen(found) + 1);
         return true;
     }
-    if (!nsi_file_find_data(reader->folder, file, &reader->allocator, path)) {
+    if (!nsi_file_find_data(file, &reader->allocator, path)) {
         return nsi_reader_fail_nomem(reader);
     }
     return *path ||

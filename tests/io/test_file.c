@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 // The path that a data file is found at, to be freed; NULL when there is none.
-static char* find(const char* folder, const char* name) {
+static char* find(const char* name) {
     char* path = NULL;
     ns_allocator allocator = ns_default_allocator();
-    assert_true(nsi_file_find_data(folder, name, &allocator, &path));
+    assert_true(nsi_file_find_data(name, &allocator, &path));
     return path;
 }
 
-static void assert_found(const char* folder, const char* name, const char* expected) {
-    char* path = find(folder, name);
+static void assert_found(const char* name, const char* expected) {
+    char* path = find(name);
     assert_non_null(path);
     assert_string_equal(path, expected);
     free(path);
@@ -42,23 +42,30 @@ static int make_files(void** state) {
     return 0;
 }
 
-static void data_is_searched_in_two_folders(void** state) {
+static void data_is_below_the_folder_of_the_environment(void** state) {
     (void)state;
-    const char* own = tempdir_path("own/");
     setenv("NEURALSIM_DATA", tempdir_path("data"), 1);
-    assert_found(own, "a.csv", tempdir_path("own/a.csv"));
-    assert_found(own, "b.csv", tempdir_path("data/b.csv"));
-    assert_found(own, "both.csv", tempdir_path("own/both.csv")); // its own folder comes first
-    assert_found(own, "deep/c.csv", tempdir_path("data/deep/c.csv"));
-    assert_found(own, tempdir_path("data/b.csv"), tempdir_path("data/b.csv"));
-    assert_null(find(own, "none.csv"));
-    assert_null(find(own, "deep")); // a folder is no file
+    assert_found("b.csv", tempdir_path("data/b.csv"));
+    assert_found("deep/c.csv", tempdir_path("data/deep/c.csv"));
+    assert_null(find("a.csv"));
+    assert_null(find("none.csv"));
+    assert_null(find("deep")); // a folder is no file
 
-    // Out of the folder of the environment leads no name; beside the file, it may.
-    assert_null(find(own, "deep/../b.csv"));
-    char* path = find(own, "../data/b.csv");
-    assert_non_null(path);
-    free(path);
+    // Out of it leads no name, and no link.
+    assert_null(find(tempdir_path("data/b.csv")));
+    assert_null(find("deep/../b.csv"));
+    assert_null(find("../own/a.csv"));
+    assert_int_equal(symlink("../own/a.csv", tempdir_path("data/out.csv")), 0);
+    assert_int_equal(symlink("../own", tempdir_path("data/folder")), 0);
+    assert_int_equal(symlink("deep/c.csv", tempdir_path("data/in.csv")), 0);
+    assert_null(find("out.csv"));
+    assert_null(find("folder/a.csv"));
+    assert_found("in.csv", tempdir_path("data/in.csv"));
+
+    // The folder itself may be a link.
+    assert_int_equal(symlink("data", tempdir_path("linked")), 0);
+    setenv("NEURALSIM_DATA", tempdir_path("linked"), 1);
+    assert_found("b.csv", tempdir_path("linked/b.csv"));
 }
 
 static void the_environment_may_name_none(void** state) {
@@ -69,8 +76,7 @@ static void the_environment_may_name_none(void** state) {
         const char* folders[NSI_DATA_FOLDERS];
         assert_int_equal(nsi_data_folders("own/", folders), 1);
         assert_string_equal(folders[0], "own/");
-        assert_found(tempdir_path("own/"), "a.csv", tempdir_path("own/a.csv"));
-        assert_null(find(tempdir_path("own/"), "b.csv"));
+        assert_null(find("b.csv"));
     }
     setenv("NEURALSIM_DATA", "elsewhere", 1);
     const char* folders[NSI_DATA_FOLDERS];
@@ -90,8 +96,7 @@ static void no_other_folder_is_searched(void** state) {
     unsetenv("NEURALSIM_DATA");
     assert_int_equal(chdir(tempdir_path("work")), 0);
     assert_int_equal(access("../shared/data/d.csv", R_OK), 0);
-    assert_null(find("", "d.csv"));
-    assert_null(find(tempdir_path("own/"), "d.csv"));
+    assert_null(find("d.csv"));
     assert_int_equal(chdir(before), 0);
 }
 
@@ -137,12 +142,11 @@ static void files_are_written_and_read(void** state) {
 static void every_allocation_may_fail(void** state) {
     (void)state;
     setenv("NEURALSIM_DATA", tempdir_path("data"), 1);
-    const char* own = tempdir_path("own/");
     for (size_t n = 1;; n++) {
         test_alloc counter = {.fail_at = n};
         ns_allocator allocator = test_allocator(&counter);
         char* path = NULL;
-        bool enough = nsi_file_find_data(own, "b.csv", &allocator, &path);
+        bool enough = nsi_file_find_data("b.csv", &allocator, &path);
         assert_true(enough == (path != NULL));
         nsi_free(&allocator, path);
         assert_int_equal(counter.live_blocks, 0);
@@ -152,7 +156,7 @@ static void every_allocation_may_fail(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_searched_in_two_folders),
+        cmocka_unit_test(data_is_below_the_folder_of_the_environment),
         cmocka_unit_test(the_environment_may_name_none),
         cmocka_unit_test(no_other_folder_is_searched),
         cmocka_unit_test(folders_of_paths_end_with_a_slash),
