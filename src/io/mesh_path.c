@@ -85,30 +85,36 @@ static void measure(finder* f) {
     free(real);
 
     const char* user = getenv("HOME");
+    char* limit = user && *user ? realpath(user, NULL) : NULL;
     char at[NSI_MESH_MAX_PATH], mark[NSI_MESH_MAX_PATH + 16];
     memcpy(at, f->home, sizeof at);
     bool found = false;
     f->levels = f->within = 0;
     for (uint32_t k = 0; k <= NSI_MESH_LEVELS; k++) {
-        if (at[0] == '\0' || (user && strcmp(at, user) == 0 && k > 0)) break;
+        bool last = limit && strcmp(at, limit) == 0;
+        if (at[0] == '\0' || (last && k > 0)) break;
         f->levels = k;
         snprintf(mark, sizeof mark, "%s/package.xml", at);
         if (!found && nsi_file_exists(mark)) {
             found = true;
             f->within = k;
         }
-        if (!cut_last(at)) break;
+        if (last || !cut_last(at)) break;
     }
+    free(limit);
     if (!found) f->within = f->levels > 0 ? 1 : 0;
+}
+
+// The k-th folder above the model's, without '/' at the end.
+static void folder_above(const finder* f, uint32_t k, char out[NSI_MESH_MAX_PATH]) {
+    memcpy(out, f->home, sizeof f->home);
+    while (k-- > 0) cut_last(out);
 }
 
 // Is the k-th folder above the model's named like the package?
 static bool is_package(const finder* f, uint32_t k) {
     char at[NSI_MESH_MAX_PATH];
-    memcpy(at, f->home, sizeof at);
-    while (k-- > 0) {
-        if (!cut_last(at)) return false;
-    }
+    folder_above(f, k, at);
     const char* slash = strrchr(at, '/');
     return slash && strlen(slash + 1) == f->package_size &&
            memcmp(slash + 1, f->package, f->package_size) == 0;
@@ -116,25 +122,17 @@ static bool is_package(const finder* f, uint32_t k) {
 
 // ---- what may be read ------------------------------------------------------------------------
 
-// Is the file, an absolute path without links, inside the folder? `size` is the length of its name.
+// Is the file inside the folder? `size` is the length of the folder's name.
 static bool is_inside(const char* file, const char* folder, size_t size) {
     char copy[NSI_MESH_MAX_PATH];
     if (size == 0 || size >= sizeof copy) return false;
     memcpy(copy, folder, size);
     copy[size] = '\0';
-    char* real = realpath(copy, NULL);
-    size_t length = real ? strlen(real) : 0;
-    bool inside = length > 1 && strncmp(file, real, length) == 0 && file[length] == '/';
-    free(real);
-    return inside;
+    return nsi_file_below(file, copy);
 }
 
-// In the model's package, in a folder of packages given by the caller or by the environment?
-static bool is_allowed(const finder* f, const char* file) {
-    char root[NSI_MESH_MAX_PATH];
-    memcpy(root, f->home, sizeof root);
-    for (uint32_t k = 0; k < f->within; k++) cut_last(root);
-    if (is_inside(file, root, strlen(root))) return true;
+// In a folder of packages given by the caller or by the environment?
+static bool is_given(const finder* f, const char* file) {
     for (uint32_t k = 0; k < f->search->npackage; k++) {
         const char* folder = f->search->packages[k];
         if (folder && is_inside(file, folder, strlen(folder))) return true;
@@ -151,6 +149,13 @@ static bool is_allowed(const finder* f, const char* file) {
     return false;
 }
 
+// In the model's package, which the root of all files is not, or in a folder that is given?
+static bool is_allowed(const finder* f, const char* file) {
+    char root[NSI_MESH_MAX_PATH];
+    folder_above(f, f->within, root);
+    return (strcmp(root, "/") != 0 && is_inside(file, root, strlen(root))) || is_given(f, file);
+}
+
 // Keep the folder of the first file that may not be read.
 static void forbid(finder* f, const char* file) {
     if (f->outside) return;
@@ -162,32 +167,55 @@ static void forbid(finder* f, const char* file) {
 
 // ---- attempts --------------------------------------------------------------------------------
 
-// Is there a file <folder>/<middle><rest> that may be read? `size` is the length of the folder's name.
-static bool attempt(finder* f, const char* folder, size_t size, const char* middle) {
+// Is there a file <folder>/<middle><rest>? `size` is the length of the folder's name; `start` receives
+// where the rest begins.
+static bool compose(finder* f, const char* folder, size_t size, const char* middle, size_t* start) {
     bool slash = size > 0 && folder[size - 1] != '/';
-    int start = snprintf(f->out, NSI_MESH_MAX_PATH, "%.*s%s%s", (int)size, folder, slash ? "/" : "",
-                         middle);
-    if (start < 0 || (size_t)start + strlen(f->rest) >= NSI_MESH_MAX_PATH) return false;
-    memcpy(f->out + start, f->rest, strlen(f->rest) + 1);
-    if (!nsi_file_exists(f->out)) return false;
+    int length = snprintf(f->out, NSI_MESH_MAX_PATH, "%.*s%s%s", (int)size, folder,
+                          slash ? "/" : "", middle);
+    if (length < 0 || (size_t)length + strlen(f->rest) >= NSI_MESH_MAX_PATH) return false;
+    memcpy(f->out + length, f->rest, strlen(f->rest) + 1);
+    *start = (size_t)length;
+    return nsi_file_exists(f->out);
+}
 
-    // A package that was found is a place to read from; links must not lead out of it.
-    char* real = realpath(f->out, NULL);
-    const char* inside = start > 0 ? f->out : ".";
-    bool allowed =
-        real && (is_allowed(f, real) ||
-                 (f->package_size > 0 && is_inside(real, inside, start > 0 ? (size_t)start : 1)));
-    if (real && !allowed) forbid(f, real);
+// May the file that was composed be read? With `package`, a folder without links that the file's package
+// is in, also from that package.
+static bool may_read(finder* f, size_t start, const char* package) {
+    char before[NSI_MESH_MAX_PATH] = ".", named[2 * NSI_MESH_MAX_PATH];
+    if (start > 0) snprintf(before, sizeof before, "%.*s", (int)start, f->out);
+    char *folder = realpath(before, NULL), *real = realpath(f->out, NULL);
+    bool allowed = false;
+    if (folder && real) {
+        // Links in folders that are given may lead out of them.
+        snprintf(named, sizeof named, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, f->rest);
+        allowed = is_allowed(f, real) || is_given(f, named);
+
+        // Links must not lead to another package, nor out of it.
+        if (package && (strcmp(folder, package) == 0 || nsi_file_below(folder, package))) {
+            allowed = allowed || nsi_file_below(real, folder);
+        }
+        if (!allowed) forbid(f, real);
+    }
+    free(folder);
     free(real);
     return allowed;
 }
 
-// The same in the k-th folder above the model's.
-static bool attempt_above(finder* f, uint32_t k, const char* middle) {
-    char up[3 * (NSI_MESH_LEVELS + 1) + 1 + NSI_MESH_MAX_PATH] = "";
+static bool attempt(finder* f, const char* folder, size_t size, const char* middle) {
+    size_t start;
+    return compose(f, folder, size, middle, &start) && may_read(f, start, NULL);
+}
+
+// The same in the k-th folder above the model's, which may be or contain the name's package.
+static bool attempt_above(finder* f, uint32_t k, const char* middle, bool package) {
+    char up[3 * (NSI_MESH_LEVELS + 1) + 1 + NSI_MESH_MAX_PATH] = "", above[NSI_MESH_MAX_PATH];
     for (uint32_t i = 0; i < k; i++) memcpy(up + 3 * i, "../", 4);
     snprintf(up + 3 * (size_t)k, sizeof up - 3 * (size_t)k, "%s", middle);
-    return attempt(f, f->search->folder, strlen(f->search->folder), up);
+    folder_above(f, k, above);
+    size_t start;
+    return compose(f, f->search->folder, strlen(f->search->folder), up, &start) &&
+           may_read(f, start, package ? above : NULL);
 }
 
 // The package's name as a folder.
@@ -195,7 +223,7 @@ static void package_folder(const finder* f, const char* before, char out[NSI_MES
     snprintf(out, NSI_MESH_MAX_PATH, "%s%.*s/", before, (int)f->package_size, f->package);
 }
 
-// A folder that is the package, or contains it.
+// A folder that is given and is the package, or contains it. Links may lead out of it.
 static bool attempt_package(finder* f, const char* folder, size_t size) {
     while (size > 1 && folder[size - 1] == '/') size--;
     size_t p = f->package_size;
@@ -203,7 +231,9 @@ static bool attempt_package(finder* f, const char* folder, size_t size) {
                 (size == p || folder[size - p - 1] == '/');
     char middle[NSI_MESH_MAX_PATH];
     package_folder(f, "", middle);
-    return (ends && attempt(f, folder, size, "")) || attempt(f, folder, size, middle);
+    size_t start;
+    return (ends && compose(f, folder, size, "", &start)) ||
+           compose(f, folder, size, middle, &start);
 }
 
 // Each folder of a list separated by colons.
@@ -211,9 +241,9 @@ static bool attempt_list(finder* f, const char* list, bool share) {
     char middle[NSI_MESH_MAX_PATH];
     package_folder(f, "share/", middle);
     while (list && *list) {
-        size_t size = strcspn(list, ":");
-        bool found =
-            size > 0 && (share ? attempt(f, list, size, middle) : attempt_package(f, list, size));
+        size_t size = strcspn(list, ":"), start;
+        bool found = size > 0 && (share ? compose(f, list, size, middle, &start)
+                                        : attempt_package(f, list, size));
         if (found) return true;
         list += size + (list[size] == ':');
     }
@@ -228,15 +258,17 @@ static bool find_in_package(finder* f) {
         if (folder && attempt_package(f, folder, strlen(folder))) return true;
     }
     for (uint32_t k = 0; k <= f->levels; k++) {
-        if ((is_package(f, k) && attempt_above(f, k, "")) || attempt_above(f, k, middle))
+        if ((is_package(f, k) && attempt_above(f, k, "", true)) ||
+            attempt_above(f, k, middle, true)) {
             return true;
+        }
     }
     if (attempt_list(f, getenv("ROS_PACKAGE_PATH"), false) ||
         attempt_list(f, getenv("AMENT_PREFIX_PATH"), true)) {
         return true;
     }
     for (uint32_t k = 0; k <= f->levels; k++) {
-        if (attempt_above(f, k, "")) return true;
+        if (attempt_above(f, k, "", false)) return true;
     }
     return false;
 }
@@ -282,7 +314,7 @@ static bool find_relative(finder* f) {
     if (f->up > 0) return find_exactly(f, folder);
     if (search->beside) return attempt(f, folder, strlen(folder), "");
     for (uint32_t k = 0; k <= f->within; k++) {
-        if (attempt_above(f, k, "")) return true;
+        if (attempt_above(f, k, "", false)) return true;
     }
     return false;
 }

@@ -13,7 +13,9 @@
 //
 // Names come from strangers. What is read must be, with links resolved, in the model's package, which
 // is below the next folder upwards that has a package.xml, or below the folder that the model's folder is
-// in if there is none; or in a folder of packages. A package's name must not lead out of it.
+// in if there is none; or in the package of the name, found upwards and no link to elsewhere. A package's
+// name must not lead out of it. Folders given by the caller or the environment are trusted: links in them
+// may lead anywhere.
 
 #ifndef NSI_IO_MESH_PATH_H
 #define NSI_IO_MESH_PATH_H

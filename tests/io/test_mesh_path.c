@@ -111,6 +111,7 @@ static void names_lead_to_files(void** state) {
         {"arm/urdf", "model://hand/meshes/h.stl", NSI_MESH_FOUND, "hand/meshes/h.stl"},
         {"arm/urdf", "package://renamed/meshes/a.stl", NSI_MESH_FOUND, "arm/meshes/a.stl"},
         {"arm/urdf", "package://foot/meshes/f.stl", NSI_MESH_MISSING, NULL},
+        {"arm/urdf", "package://renamed/secret.stl", NSI_MESH_OUTSIDE, NULL},
         {"arm/urdf", "package://hand/../secret.stl", NSI_MESH_OUTSIDE, NULL},
         {"arm/urdf", "package://../secret.stl", NSI_MESH_OUTSIDE, NULL},
         {"arm/urdf", "package://./secret.stl", NSI_MESH_OUTSIDE, NULL},
@@ -134,6 +135,8 @@ static void names_lead_to_files(void** state) {
     snprintf(package, sizeof package, "%s/elsewhere/foot", root);
     try_case(root, &foot, package);
     try_case(root, &absolute, package);
+    static const path_case secret = {"arm/urdf", "@/secret.stl", NSI_MESH_FOUND, "secret.stl"};
+    try_case(root, &secret, "/"); // all files
     snprintf(package, sizeof package, "%s/elsewhere/", root);
     try_case(root, &foot, package);
     snprintf(list, sizeof list, "/nowhere::%s/elsewhere", root);
@@ -195,6 +198,85 @@ static void links_do_not_lead_out(void** state) {
     tempdir_remove();
 }
 
+static void make_link(const char* root, const char* to, const char* name) {
+    char from[1000];
+    snprintf(from, sizeof from, "%s/%s", root, name);
+    assert_int_equal(symlink(to, from), 0);
+}
+
+// A package that is a link, in the model's package, is none; where the user gives the folder it is one,
+// and so are links to files, as in a ROS 2 workspace that is built with links.
+static void linked_packages_are_given(void** state) {
+    (void)state;
+    const char* root = tempdir();
+    make_tree(root);
+    unsetenv("ROS_PACKAGE_PATH");
+    unsetenv("AMENT_PREFIX_PATH");
+    make_link(root, "../../elsewhere/foot", "arm/urdf/evil");
+    make_link(root, "../meshes", "arm/urdf/own");
+    make_link(root, "../../../hand/meshes/h.stl", "elsewhere/share/toe/link.stl");
+    make_link(root, "../../hand/meshes", "elsewhere/share/linked");
+    static const path_case own[] = {
+        {"arm/urdf", "package://evil/meshes/f.stl", NSI_MESH_OUTSIDE, NULL},
+        {"arm/urdf", "package://own/a.stl", NSI_MESH_FOUND, "arm/meshes/a.stl"},
+    };
+    for (int k = 0; k < 2; k++) try_case(root, &own[k], NULL);
+
+    // Given by each of the three.
+    static const char* const variables[] = {"ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"};
+    static const path_case found[] = {
+        {"elsewhere/share/toe", "package://toe/link.stl", NSI_MESH_FOUND, "hand/meshes/h.stl"},
+        {"arm/urdf", "package://toe/link.stl", NSI_MESH_FOUND, "hand/meshes/h.stl"},
+        {"arm/urdf", "package://linked/h.stl", NSI_MESH_FOUND, "hand/meshes/h.stl"},
+        {"elsewhere/share/toe", "link.stl", NSI_MESH_FOUND, "hand/meshes/h.stl"},
+        {"elsewhere/share/toe", "../toe/link.stl", NSI_MESH_FOUND, "hand/meshes/h.stl"},
+    };
+    char folder[1000];
+    for (size_t k = 0; k < sizeof found / sizeof *found; k++) {
+        path_case none = found[k];
+        none.place = k == 1 || k == 2 ? NSI_MESH_MISSING : NSI_MESH_OUTSIDE;
+        try_case(root, &none, NULL);
+        snprintf(folder, sizeof folder, "%s/elsewhere/share", root);
+        try_case(root, &found[k], folder);
+        for (int i = 0; i < 2; i++) {
+            snprintf(folder, sizeof folder, i == 0 ? "%s/elsewhere/share" : "%s/elsewhere", root);
+            setenv(variables[i], folder, 1);
+            try_case(root, &found[k], NULL);
+            unsetenv(variables[i]);
+        }
+    }
+    tempdir_remove();
+}
+
+// Nothing is read from beside the home folder, however it is named.
+static void home_is_the_last_folder(void** state) {
+    (void)state;
+    const char* root = tempdir();
+    make_tree(root);
+    char* old = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+    char home[1000];
+    make_link(root, "bare", "person");
+    static const path_case cases[] = {
+        {"bare", "../arm/meshes/a.stl", NSI_MESH_OUTSIDE, NULL},
+        {"bare", "package://hand/meshes/h.stl", NSI_MESH_MISSING, NULL},
+        {"bare/urdf", "../b.stl", NSI_MESH_OUTSIDE, NULL},
+        {"bare", "b.stl", NSI_MESH_FOUND, "bare/b.stl"},
+    };
+    static const char* const names[] = {"bare", "person", "bare/"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(home, sizeof home, "%s/%s", root, names[i]);
+        setenv("HOME", home, 1);
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) try_case(root, &cases[k], NULL);
+    }
+    if (old) {
+        setenv("HOME", old, 1);
+    } else {
+        unsetenv("HOME");
+    }
+    free(old);
+    tempdir_remove();
+}
+
 // What a model says of meshes that it does not find, and the option for packages.
 static void models_say_what_is_missing(void** state) {
     (void)state;
@@ -236,8 +318,8 @@ static void models_say_what_is_missing(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_lead_to_files),
-        cmocka_unit_test(links_do_not_lead_out),
+        cmocka_unit_test(names_lead_to_files),        cmocka_unit_test(links_do_not_lead_out),
+        cmocka_unit_test(linked_packages_are_given),  cmocka_unit_test(home_is_the_last_folder),
         cmocka_unit_test(models_say_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
