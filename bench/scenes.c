@@ -49,7 +49,8 @@ static void put_bowl(nsi_text_builder* t, uint32_t spheres) {
                      0.15 * c, 0.15 * s, -c, -s);
     }
     for (uint32_t k = 0; k < spheres; k++) {
-        double ring = (double)(k / RING), angle = 2.0 * pi * (k % RING) / RING + 0.5 * ring;
+        uint32_t ring = k / RING;
+        double angle = 2.0 * pi * (k % RING) / RING + 0.5 * ring;
         put_body_at(t, (double[]){0.13 * cos(angle), 0.13 * sin(angle), 0.2 + 0.11 * ring},
                     (double[3]){0}, "type=\"sphere\" size=\".05\" mass=\".5\"");
     }
@@ -62,11 +63,8 @@ static void put_pile(nsi_text_builder* t, uint32_t boxes) {
     for (uint32_t k = 0; k < boxes; k++) {
         double turn[3];
         for (int i = 0; i < 3; i++) turn[i] = ns_rng_uniform(&rng, -0.15, 0.15);
-        uint32_t place = k % (SIDE * SIDE);
-        put_body_at(t,
-                    (double[]){0.13 * (place % SIDE), 0.13 * (double)(place / SIDE),
-                               0.07 + 0.13 * (double)(k / (SIDE * SIDE))},
-                    turn, box);
+        uint32_t column = k % SIDE, row = k / SIDE % SIDE, layer = k / (SIDE * SIDE);
+        put_body_at(t, (double[]){0.13 * column, 0.13 * row, 0.07 + 0.13 * layer}, turn, box);
     }
 }
 

@@ -174,7 +174,7 @@ static ns_status infer_fail_unknown(const inference* in) {
         used += wrote > 0 ? (size_t)wrote : 0;
     }
     if (used >= sizeof list) memcpy(list + sizeof list - 4, "...", 4);
-    const char* joint = model->sizes.nlink > 0 ? model->links[0].def.joint : "elbow";
+    const char* joint = model && model->sizes.nlink > 0 ? model->links[0].def.joint : "elbow";
     return nsi_fail(
         in->error, NS_ERR_PARSE,
         "%.120s:1: no column name is known: %s; known names are q0, qd0, q_<joint> "
