@@ -36,6 +36,30 @@ size_t nsi_mesh_package(const char* name, const char** out) {
     return 0;
 }
 
+void nsi_mesh_permission(const char* folder, char* out, size_t size) {
+    // Letters of other languages need no quotes.
+    bool plain = true;
+    for (const char* c = folder; *c; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c & 0x80);
+        plain = plain && (letter || strchr("0123456789/._-+@%:,=", *c));
+    }
+    if (plain) {
+        snprintf(out, size, "--package-path %s", *folder ? folder : "FOLDER");
+        return;
+    }
+
+    // A quote ends the quoted text, stands behind a backslash, and starts it again.
+    size_t length = (size_t)snprintf(out, size, "--package-path '");
+    for (const char* c = folder; *c; c++) {
+        const char* text = *c == '\'' ? "'\\''" : c;
+        size_t count = text == c ? 1 : 4;
+        if (length + count + 2 > size) break;
+        memcpy(out + length, text, count);
+        length += count;
+    }
+    memcpy(out + length, "'", 2);
+}
+
 static bool is_slash(char c) {
     return c == '/' || c == '\\'; // names written on Windows
 }

@@ -43,6 +43,11 @@ typedef enum nsi_mesh_place {
 nsi_mesh_place nsi_mesh_find(const nsi_mesh_search* search, const char* name,
                              char out[NSI_MESH_MAX_PATH]);
 
+// The option that allows a folder, "" for any, as it is typed in a shell: --package-path 'a b'. What does not
+// fit in `out`, of more than 20 bytes, is cut off.
+enum { NSI_MESH_PERMISSION = 1000 };
+void nsi_mesh_permission(const char* folder, char* out, size_t size);
+
 // The package in package://P/... or model://P/...: where it starts and its length; 0 for other names.
 size_t nsi_mesh_package(const char* name, const char** out);
 

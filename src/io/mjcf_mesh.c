@@ -48,10 +48,10 @@ static bool describe_missing(nsi_mjcf* m, const char* file, nsi_mesh_place place
     if (place == NSI_MESH_MISSING) {
         snprintf(text, sizeof text, "has a file that is not found: %s", quote);
     } else {
-        snprintf(
-            text, sizeof text,
-            "has a file outside of the model's package, %s, which --package-path %.200s allows",
-            quote, *folder ? folder : "FOLDER");
+        char option[220];
+        nsi_mesh_permission(folder, option, sizeof option);
+        snprintf(text, sizeof text,
+                 "has a file outside of the model's package, %s, which %s allows", quote, option);
     }
     *out = nsi_arena_string(&m->strings, text, strlen(text));
     return *out || nsi_reader_fail_nomem(m->reader);

@@ -445,13 +445,14 @@ nsi_mesh_place nsi_reader_find_beside(const nsi_reader* reader, const char* fold
 
 // How a file is allowed to be read from a folder, as the end of a sentence.
 static void describe_permission(const char* folder, char* out, size_t size) {
-    snprintf(out, size, *folder ? "%s --package-path %.900s" : "%s --package-path FOLDER",
-             "put it there, or allow its folder by", folder);
+    char option[NSI_MESH_PERMISSION - 50];
+    nsi_mesh_permission(folder, option, sizeof option);
+    snprintf(out, size, "put it there, or allow its folder by %s", option);
 }
 
 bool nsi_reader_fail_outside(nsi_reader* reader, const nsi_xml_element* element, const char* file,
                              const char* folder) {
-    char quote[NSI_QUOTE_SIZE], permission[1000];
+    char quote[NSI_QUOTE_SIZE], permission[NSI_MESH_PERMISSION];
     describe_permission(folder, permission, sizeof permission);
     return nsi_reader_fail(reader, element, NS_ERR_IO,
                            "file %s is outside of the model's package and is not read; %s",
@@ -541,7 +542,7 @@ static bool note_mesh(nsi_reader* reader, const nsi_xml_element* element, const 
                                quote, effect);
     }
     if (mesh->place == NSI_MESH_OUTSIDE) {
-        char permission[1000];
+        char permission[NSI_MESH_PERMISSION];
         describe_permission(mesh->folder, permission, sizeof permission);
         return nsi_reader_note(reader, element,
                                "mesh file %s is outside of the model's package and is not read; "

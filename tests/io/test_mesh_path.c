@@ -277,6 +277,28 @@ static void home_is_the_last_folder(void** state) {
     tempdir_remove();
 }
 
+// Folders are printed as a shell reads them, and what is too long is cut inside the quotes.
+static void options_are_quoted(void** state) {
+    (void)state;
+    static const char* const cases[][2] = {{"/a/b-1", "--package-path /a/b-1"},
+                                           {"", "--package-path FOLDER"},
+                                           {"/a b", "--package-path '/a b'"},
+                                           {"/$HOME;x", "--package-path '/$HOME;x'"},
+                                           {"/it's", "--package-path '/it'\\''s'"}};
+    char out[40];
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        nsi_mesh_permission(cases[k][0], out, sizeof out);
+        assert_string_equal(out, cases[k][1]);
+    }
+    for (size_t size = 25; size <= sizeof out; size++) {
+        memset(out, '#', sizeof out);
+        nsi_mesh_permission("/a ''''''''''''''''''''''''''''''", out, size);
+        assert_true(strlen(out) < size);
+        assert_int_equal(out[strlen(out) - 1], '\'');
+        for (size_t k = size; k < sizeof out; k++) assert_int_equal(out[k], '#');
+    }
+}
+
 // What a model says of meshes that it does not find, and the option for packages.
 static void models_say_what_is_missing(void** state) {
     (void)state;
@@ -318,9 +340,9 @@ static void models_say_what_is_missing(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_lead_to_files),        cmocka_unit_test(links_do_not_lead_out),
-        cmocka_unit_test(linked_packages_are_given),  cmocka_unit_test(home_is_the_last_folder),
-        cmocka_unit_test(models_say_what_is_missing),
+        cmocka_unit_test(names_lead_to_files),       cmocka_unit_test(links_do_not_lead_out),
+        cmocka_unit_test(linked_packages_are_given), cmocka_unit_test(home_is_the_last_folder),
+        cmocka_unit_test(options_are_quoted),        cmocka_unit_test(models_say_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

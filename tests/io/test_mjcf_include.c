@@ -165,6 +165,16 @@ static void files_elsewhere_are_refused(void** state) {
     ns_model_free(model);
     free(path);
 
+    // A folder with a space is quoted.
+    tempdir_mkdir("far away");
+    tempdir_write("far away/x.xml", "<mujoco/>");
+    path = strdup(tempdir_write("robot/mjcf/scene.xml",
+                                "<mujoco><include file='../../far away/x.xml'/></mujoco>"));
+    assert_int_equal(ns_model_load(path, NULL, &model, &error), NS_ERR_IO);
+    assert_non_null(strstr(error.message, "--package-path '/"));
+    assert_non_null(strstr(error.message, "far away'"));
+    free(path);
+
     refuse("file='none.xml'", NS_ERR_IO, "/scene.xml:4: <include>", "\"none.xml\" not found");
     refuse("file='parts'", NS_ERR_IO, "/scene.xml:4: <include>", "\"parts\" not found");
     refuse("", NS_ERR_PARSE, "/scene.xml:4: <include>", "the attribute file is missing");
