@@ -29,6 +29,8 @@ typedef struct nsi_velocity_match {
     double delay;       // s: the velocity is late by this much
     double correlation; // at this delay
     double at_zero;     // without delay
+    double scale_error; // standard error, as a share of the scale
+    double delay_error; // s, standard error
 } nsi_velocity_match;
 
 // A channel, or a control: these have the numbers behind the channels.

@@ -27,11 +27,13 @@ static const struct {
     double improvement; // of the unexplained part by a delay
     double unexplained; // least part without it
     double phase;       // largest phase per sample, rad
+    double errors;      // by how many standard errors a scale or a delay is beyond its limit
 } thresholds = {.good = 0.95,
                 .scale = 1.2,
                 .delay = 1.2,
                 .improvement = 1.5,
                 .unexplained = 0.005,
+                .errors = 3.0,
                 .phase = 75.0 * NSI_PI / 180.0};
 
 // ---- sums ----------------------------------------------------------------------------------------
@@ -148,6 +150,18 @@ static double refine_delay(const moments sums[DELAYS], uint32_t best) {
     return (double)best - MAX_DELAY + offset;
 }
 
+// Standard errors of the scale, as a share of it, and of the delay, in samples. Windows that overlap count
+// once, less the three numbers that are fitted; the delay is as sharp as the peak of the correlation.
+static void match_errors(const moments sums[DELAYS], uint32_t at, double overlap, double* scale,
+                         double* delay) {
+    double r = fabs(correlation(&sums[at]));
+    double independent = sums[at].n / fmax(overlap, 1.0) - 3.0;
+    *scale = independent > 0.0 ? sqrt(fmax(1.0 - r * r, 0.0) / independent) : INFINITY;
+    uint32_t before = at > 0 ? at - 1 : at + 1, behind = at + 1 < DELAYS ? at + 1 : at - 1;
+    double bend = 2.0 * r - fabs(correlation(&sums[before])) - fabs(correlation(&sums[behind]));
+    *delay = bend > 0.0 ? *scale / sqrt(bend) : INFINITY;
+}
+
 // The phase (rad) by which the velocity turns from sample to sample, from its covariances at lags 1 and 2:
 // for a sine, c1 : c2 = cos p : cos 2p, with or without white noise. NaN from a quarter turn on.
 static double phase_per_sample(const ns_data_check* c, uint32_t velocity) {
@@ -202,6 +216,10 @@ static void match_pair(ns_data_check* c, uint32_t position, pair_samples* s) {
     uint32_t at = best_delay(m, phase);
     if (m[at].n < MIN_WINDOWS || best < thresholds.good) return;
 
+    // How far both may be off by chance.
+    double scale_error, delay_error;
+    match_errors(m, at, (double)(1u << level) / stride, &scale_error, &delay_error);
+
     // What the phase per sample makes of integrals and of differences.
     double integral = phase > 1e-6 ? tan(0.5 * phase) / (0.5 * phase) : 1.0;
     double sign = correlation(&m[at]) < 0.0 ? -1.0 : 1.0;
@@ -211,7 +229,9 @@ static void match_pair(ns_data_check* c, uint32_t position, pair_samples* s) {
         .shrink = phase > 1e-6 ? phase / sin(phase) : 1.0,
         .delay = refine_delay(m, at) * ns_dataset_period(c->recordings[0].data),
         .correlation = correlation(&m[at]),
-        .at_zero = correlation(&m[MAX_DELAY])};
+        .at_zero = correlation(&m[MAX_DELAY]),
+        .scale_error = scale_error,
+        .delay_error = delay_error * ns_dataset_period(c->recordings[0].data)};
 }
 
 void nsi_match_velocities(ns_data_check* c) {
@@ -233,7 +253,8 @@ void nsi_match_velocities(ns_data_check* c) {
 
 static void check_scale(ns_data_check* c, const nsi_signal* position, const nsi_signal* velocity) {
     double scale = position->match.scale, largest = thresholds.scale * position->match.shrink;
-    if (scale > 1.0 / thresholds.scale && scale < largest) return;
+    double error = 1.0 + thresholds.errors * position->match.scale_error;
+    if (scale * error > 1.0 / thresholds.scale && scale < largest * error) return;
     // Units have findings of their own.
     if (nsi_was_found(c, NS_DATA_MILLISECONDS, NULL) ||
         nsi_was_found(c, NS_DATA_DEGREES, position->name) ||
@@ -257,7 +278,8 @@ static void check_delay(ns_data_check* c, const nsi_signal* position, const nsi_
     const nsi_velocity_match* m = &position->match;
     double period = ns_dataset_period(c->recordings[0].data);
     double without = 1.0 - m->at_zero * m->at_zero, with = 1.0 - m->correlation * m->correlation;
-    if (fabs(m->delay) < thresholds.delay * period || without < thresholds.unexplained ||
+    double least = thresholds.delay * period + thresholds.errors * m->delay_error;
+    if (!(fabs(m->delay) >= least) || without < thresholds.unexplained ||
         without < thresholds.improvement * with) {
         return;
     }

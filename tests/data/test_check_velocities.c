@@ -131,6 +131,56 @@ static void scales_of_fast_sines_are_measured(void** state) {
     }
 }
 
+// ---- short recordings ----------------------------------------------------------------------------
+
+// Two sines for a second, with velocities that have noise of half their amplitude, `late` by whole rows and
+// divided by `scale`.
+static ns_data_check* check_short(uint64_t seed, double scale, int late) {
+    enum { SHORT = 100 };
+    ns_rng rng = ns_rng_seed(seed);
+    double rate[2], start[2];
+    for (int i = 0; i < 2; i++) {
+        rate[i] = ns_rng_uniform(&rng, 2.0, 22.0);
+        start[i] = ns_rng_uniform(&rng, 0.0, 6.0);
+    }
+    FILE* file = fopen(tempdir_path("short.csv"), "w");
+    assert_non_null(file);
+    fprintf(file, "t,q_a,qd_a\n");
+    for (int k = 0; k < SHORT; k++) {
+        double x = 0.0, v = ns_rng_normal(&rng);
+        for (int i = 0; i < 2; i++) {
+            x += 2.0 / rate[i] * sin(rate[i] * PERIOD * k + start[i]);
+            v += 2.0 * cos(rate[i] * PERIOD * (k - late) + start[i]);
+        }
+        fprintf(file, "%.2f,%.12g,%.12g\n", PERIOD * k, x, v / scale);
+    }
+    assert_int_equal(fclose(file), 0);
+    const char* path = tempdir_path("short.csv");
+    return rig_check_files(&path, 1, NULL, NULL);
+}
+
+// Estimates from few rows with noise are beyond the limits by chance; clear mistakes are found all the same.
+static void short_noisy_recordings_are_silent(void** state) {
+    (void)state;
+    enum { SEEDS = 400 };
+    int wrong = 0, scales = 0, delays = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        ns_data_check* check = check_short(seed, 1.0, 0);
+        wrong += ns_data_check_count(check, NS_DATA_WARNING) > 0;
+        ns_data_check_free(check);
+        check = check_short(seed, 2.0, 0);
+        scales += rig_find(check, NS_DATA_VELOCITY_SCALE, "qd_a") != NULL;
+        ns_data_check_free(check);
+        check = check_short(seed, 1.0, 8);
+        delays += rig_find(check, NS_DATA_VELOCITY_DELAY, "qd_a") != NULL;
+        ns_data_check_free(check);
+    }
+    print_message("    of %d: %d wrong, %d scales, %d delays\n", SEEDS, wrong, scales, delays);
+    assert_int_equal(wrong, 0);
+    assert_true(scales > SEEDS / 2);
+    assert_true(delays > SEEDS / 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_scales_are_measured),
@@ -138,6 +188,7 @@ int main(void) {
         cmocka_unit_test(names_tell_pairs),
         cmocka_unit_test(fast_sines_are_silent),
         cmocka_unit_test(scales_of_fast_sines_are_measured),
+        cmocka_unit_test(short_noisy_recordings_are_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
