@@ -61,7 +61,8 @@ const nsi_schema_row nsi_mjcf_schema[] = {
      "strippath coordinate balanceinertia boundmass boundinertia settotalmass exactmeshinertia "
      "fitaabb discardvisual fusestatic convexhull usethread",
      "alignfree"},
-    {"mujoco", "option", "timestep gravity integrator density viscosity wind cone",
+    {"mujoco", "option",
+     "timestep gravity integrator density viscosity wind cone impratio noslip_iterations",
      "actuatorgroupdisable collision"},
     {"option", "flag", "gravity contact",
      "limit frictionloss passive spring damper actuation clampctrl equality constraint "
@@ -195,8 +196,8 @@ static const nsi_known_names known = {
     "smoothnormal maxhullvert texcoord normal octree content_type material "
     "builtin params "
     "saveinertial "
-    "impratio tolerance iterations solver jacobian apirate ls_iterations ls_tolerance "
-    "noslip_iterations noslip_tolerance mpr_iterations mpr_tolerance ccd_iterations ccd_tolerance "
+    "tolerance iterations solver jacobian apirate ls_iterations ls_tolerance "
+    "noslip_tolerance mpr_iterations mpr_tolerance ccd_iterations ccd_tolerance "
     "sdf_iterations sdf_initpoints sleep_tolerance magnetic o_margin o_solref o_solimp o_friction "
     "warmstart refsafe sensor midphase nativeccd multiccd energy fwdinv invdiscrete sensornoise "
     "island autoreset sleep "
@@ -288,6 +289,22 @@ static bool read_compiler(nsi_mjcf* m) {
     return true;
 }
 
+// Settings that make MuJoCo's friction slip less. Those that are the default change nothing.
+static bool note_friction(nsi_mjcf* m, nsi_mjcf_item c) {
+    double ratio = 1.0, rounds = 0.0;
+    if (!nsi_mjcf_number(m, c, "impratio", &ratio) ||
+        !nsi_mjcf_number(m, c, "noslip_iterations", &rounds)) {
+        return false;
+    }
+    if (ratio != 1.0 &&
+        !nsi_reader_note(m->reader, c.element, "impratio: not represented; changes the motion")) {
+        return false;
+    }
+    return rounds == 0.0 ||
+           nsi_reader_note(m->reader, c.element,
+                           "noslip_iterations: not represented; changes the motion");
+}
+
 static bool read_option(nsi_mjcf* m) {
     // MuJoCo has two implicit integrators; we have one.
     static const char* const integrators[] = {"Euler", "RK4", "implicit", "implicitfast", NULL};
@@ -333,6 +350,8 @@ static bool read_option(nsi_mjcf* m) {
                  "motion"))) {
             return false;
         }
+        if (!note_friction(m, c)) return false;
+
         // Flags switch gravity and contact off.
         const nsi_xml_element* flag = nsi_xml_child(element, "flag");
         for (; flag; flag = nsi_xml_next(flag, "flag")) {

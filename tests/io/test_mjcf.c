@@ -300,6 +300,31 @@ static void unknown_names_may_change_the_motion(void** state) {
     ns_model_free(model);
 }
 
+// MuJoCo's friction slips less with these; as they are by default, nothing is said.
+static void settings_of_friction_change_the_motion(void** state) {
+    (void)state;
+    static const struct {
+        const char *option, *note;
+    } cases[] = {{"impratio='10'", "<option> impratio: not represented; changes the motion"},
+                 {"noslip_iterations='3'",
+                  "<option> noslip_iterations: not represented; changes the motion"},
+                 {"impratio='1' noslip_iterations='0'", NULL}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "<mujoco><option %s/><worldbody><body name='a'/></worldbody></mujoco>",
+                 cases[k].option);
+        ns_model* model = modelfile_parse(text);
+        uint32_t count = ns_model_get_sizes(model).nignored;
+        assert_int_equal(count, cases[k].note ? 1 : 0);
+        if (count == 1) {
+            assert_true(modelfile_notes(model, cases[k].note));
+            assert_int_equal(ns_model_ignored_effect(model, 0), NS_IGNORED_CHANGING);
+        }
+        ns_model_free(model);
+    }
+}
+
 // The reason for a joint that nothing resists, where it is a mesh that is not there.
 static void a_missing_mesh_is_said_first(void** state) {
     (void)state;
@@ -354,6 +379,7 @@ int main(void) {
         cmocka_unit_test(assets_are_looked_up),
         cmocka_unit_test(what_is_left_out_is_listed),
         cmocka_unit_test(unknown_names_may_change_the_motion),
+        cmocka_unit_test(settings_of_friction_change_the_motion),
         cmocka_unit_test(a_missing_mesh_is_said_first),
         cmocka_unit_test(broken_files_say_what_is_wrong),
         cmocka_unit_test(damaged_files_do_no_harm),
