@@ -93,7 +93,7 @@ static void fast_sines_are_silent(void** state) {
     const double noises[] = {0.0, 1e-3, 1e-2};
     for (int degrees = 5; degrees <= 60; degrees += 5) {
         for (int n = 0; n < 3; n++) {
-            for (int kind = DERIVATIVE; kind <= BACKWARD; kind++) {
+            for (velocity_kind kind = DERIVATIVE; kind <= BACKWARD; kind++) {
                 ns_data_check* check = check_sine(degrees * PI / 180.0, kind, noises[n], 1.0, 1.0);
                 for (uint32_t k = 0; k < ns_data_check_count(check, NS_DATA_WARNING); k++) {
                     fail_msg("%d degrees, kind %d, noise %g: %s", degrees, kind, noises[n],
@@ -121,7 +121,7 @@ static void scales_of_fast_sines_are_measured(void** state) {
                 rig_only(check, NS_DATA_VELOCITY_SCALE);
                 ns_data_check_free(check);
             }
-            for (int kind = DERIVATIVE; kind <= CENTRAL; kind++) {
+            for (velocity_kind kind = DERIVATIVE; kind <= CENTRAL; kind++) {
                 ns_data_check* check = check_sine(phase, kind, 1e-3 * noise, 180.0 / PI, 1.0);
                 rig_must_find(check, NS_DATA_DEGREES, "q_a", "in degrees, not rad");
                 rig_only(check, NS_DATA_DEGREES);

@@ -135,10 +135,9 @@ static void freedom_is_counted(void** state) {
 // A weld is violated by the whole angle, up to half a turn, and closed from there.
 static void welds_measure_the_angle(void** state) {
     (void)state;
-    ns_model* model = modelfile_parse(
-        "<mujoco><compiler angle='radian'/><worldbody><body name='a'>"
-        "<joint axis='0 1 0'/><geom size='0.1'/></body></worldbody>"
-        "<equality><weld body1='a'/></equality></mujoco>");
+    ns_model* model = modelfile_parse("<mujoco><compiler angle='radian'/><worldbody><body name='a'>"
+                                      "<joint axis='0 1 0'/><geom size='0.1'/></body></worldbody>"
+                                      "<equality><weld body1='a'/></equality></mujoco>");
     ns_system* system = make_system(model, NULL);
     ns_closure* closure = make_closure(system);
     ns_error error = {0};
