@@ -67,7 +67,7 @@ static void check_uneven(ns_data_check* c) {
 static bool is_like_time(const char* name) {
     const char* words[] = {"time", "stamp", "t_", "t ", "t("};
     char lower[16] = "";
-    for (size_t k = 0; name[k] && k < sizeof lower - 1; k++)
+    for (size_t k = 0; k < sizeof lower - 1 && name[k]; k++)
         lower[k] = (char)tolower((unsigned char)name[k]);
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
         if (strncmp(lower, words[k], strlen(words[k])) == 0) return true;
