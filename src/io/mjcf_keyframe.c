@@ -61,9 +61,10 @@ static bool read_activations(nsi_mjcf* m, const nsi_xml_element* key, uint32_t n
     }
 
     double* given = NULL;
-    if (!read_state(m, key, "act", count, &given)) return false;
-    *out = nsi_alloc(allocator, (nu + 1) * sizeof **out);
-    if (!*out) nsi_reader_fail_nomem(m->reader);
+    if (read_state(m, key, "act", count, &given)) {
+        *out = nsi_alloc(allocator, (nu + 1) * sizeof **out);
+        if (!*out) nsi_reader_fail_nomem(m->reader);
+    }
     for (uint32_t i = 0, k = 0; *out && given && i < nu; i++) {
         const ns_actuator_def* a = nsi_model_builder_actuator(m->reader->builder, i);
         (*out)[i] = a->dynamics != NS_DYNAMICS_NONE ? given[k++] : 0.0;

@@ -78,7 +78,7 @@ static ns_rollout_tangent problem_direction(const problem* p, const double* v) {
 
 static ns_rollout_adjoint problem_adjoint(const problem* p, const double* seeds, double* result) {
     return (ns_rollout_adjoint){.state_seeds = seeds,
-                                .observation_seeds = seeds + p->nstate,
+                                .observation_seeds = seeds ? seeds + p->nstate : NULL,
                                 .dx0 = result,
                                 .dcontrols = result + p->nx0,
                                 .dparams = result + p->nx0 + p->ncontrol,
